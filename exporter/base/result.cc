@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/base/result.h"
+
+#include <cstring>
+
+namespace roce {
+
+std::string_view to_string(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kAbsent: return "absent";
+    case ErrorKind::kUnsupported: return "unsupported";
+    case ErrorKind::kDenied: return "denied";
+    case ErrorKind::kBusy: return "busy";
+    case ErrorKind::kMalformed: return "malformed";
+    case ErrorKind::kTimeout: return "timeout";
+    case ErrorKind::kNotRecorded: return "not_recorded";
+    case ErrorKind::kIo: return "io";
+  }
+  return "io";
+}
+
+ErrorKind kind_of_errno(int err) {
+  switch (err) {
+    case ENOENT:
+    case ENODEV:
+    case ENXIO:
+    case ENOTDIR:
+      return ErrorKind::kAbsent;
+    case EINVAL:
+    case EOPNOTSUPP:
+    case ENOSYS:
+    case ENODATA:
+    case ENOTTY:
+    case EPROTONOSUPPORT:
+    case EAFNOSUPPORT:
+      return ErrorKind::kUnsupported;
+    case EACCES:
+    case EPERM:
+      return ErrorKind::kDenied;
+    case EAGAIN:
+    case EBUSY:
+      return ErrorKind::kBusy;
+    case ETIMEDOUT:
+      return ErrorKind::kTimeout;
+    default:
+      return ErrorKind::kIo;
+  }
+}
+
+std::string Error::message() const {
+  std::string text = object;
+  text += ": ";
+  if (err != 0) {
+    char buffer[128];
+    text += strerror_r(err, buffer, sizeof buffer);
+  } else {
+    text += to_string(kind);
+  }
+  return text;
+}
+
+}  // namespace roce

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the exporter was told, by flags and by the YAML configuration file. Flags win over the file.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/log.h"
+#include "exporter/base/result.h"
+
+namespace roce {
+
+// A name filter: RE2, anchored at both ends as in node_exporter. Empty text: no rule.
+struct DeviceFilter {
+  std::string include;
+  std::string exclude;
+};
+
+struct Options {
+  enum class Command { kServe, kPrint, kCheckConfig, kMetricsReference };
+  Command command = Command::kServe;
+
+  // web
+  std::vector<std::string> listen_addresses{":14791"};
+  std::string telemetry_path = "/metrics";
+  std::string web_config_file;
+  int max_requests = 40;
+  bool enable_lifecycle = false;
+
+  // sources
+  std::string sysfs = "/sys";
+  std::string procfs = "/proc";
+  std::string rootfs = "/";
+  std::string replay;  // recording: folder or tar
+
+  // collectors: flag or file decisions by name; what is not named keeps its default
+  std::map<std::string, bool> collectors;
+  bool disable_default_collectors = false;
+  DeviceFilter rdma_devices;
+  DeviceFilter netdevs;
+  unsigned qp_max = 2000;
+
+  bool compat_node_infiniband = false;
+  bool hide_identity = false;
+
+  std::string config_file;
+  std::string check_config_target;          // check-config FILE
+  std::string reference_format = "markdown";  // metrics-reference
+  log::Level log_level = log::Level::kInfo;
+  log::Format log_format = log::Format::kLogfmt;
+};
+
+// How parsing ended when it is not a configuration to run with.
+struct Exit {
+  int code = 0;
+  std::string out;  // to stdout: help, version
+  std::string err;  // to stderr: one clear line
+};
+
+// A collector that --collector.NAME can name, for help texts and checks.
+struct CollectorChoice {
+  std::string_view name;
+  bool by_default;
+  std::string_view help;
+};
+
+// Parses the command line and, when named, the configuration file.
+tl::expected<Options, Exit> parse_command_line(int argc, const char* const* argv,
+                                               const std::vector<CollectorChoice>& collectors);
+
+// Applies a YAML file to `options` where flags (named in `set_by_flag`, the long names) have not decided. On failure:
+// "FILE:LINE: key `x`: what was found, what is allowed", nothing changed.
+tl::expected<Options, std::string> apply_config_file(const std::string& file, const Options& options,
+                                                     const std::vector<std::string>& set_by_flag,
+                                                     const std::vector<CollectorChoice>& collectors);
+
+}  // namespace roce
