@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/metrics/exposition.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+namespace roce {
+namespace {
+
+struct Ref {
+  const SampleBatch* batch;
+  const SampleBatch::Sample* sample;
+};
+
+bool same_labels(const Ref& a, const Ref& b) {
+  for (std::size_t i = 0; i < a.sample->label_count; ++i)
+    if (a.batch->label(*a.sample, i) != b.batch->label(*b.sample, i)) return false;
+  return true;
+}
+
+std::size_t hash_labels(const Ref& ref) {
+  std::size_t h = 1469598103934665603ULL;
+  for (std::size_t i = 0; i < ref.sample->label_count; ++i)
+    h = (h ^ std::hash<std::string_view>{}(ref.batch->label(*ref.sample, i))) * 1099511628211ULL;
+  return h;
+}
+
+// Removes repeated series; the first one stays.
+std::size_t drop_duplicates(std::vector<Ref>& refs) {
+  std::unordered_multimap<std::size_t, Ref> seen;
+  seen.reserve(refs.size());
+  const auto repeated = [&seen](const Ref& ref) {
+    const std::size_t h = hash_labels(ref);
+    const auto [begin, end] = seen.equal_range(h);
+    if (std::any_of(begin, end, [&](const auto& entry) { return same_labels(entry.second, ref); })) return true;
+    seen.emplace(h, ref);
+    return false;
+  };
+  const auto kept = std::remove_if(refs.begin(), refs.end(), repeated);
+  const auto dropped = static_cast<std::size_t>(refs.end() - kept);
+  refs.erase(kept, refs.end());
+  return dropped;
+}
+
+void append_help(std::string& out, std::string_view help) {
+  for (char c : help) {
+    if (c == '\\')
+      out += "\\\\";
+    else if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+}
+
+void append_family(std::string& out, const MetricDesc& metric, const std::vector<Ref>& refs) {
+  out += "# HELP ";
+  out += metric.name;
+  out += ' ';
+  append_help(out, metric.help);
+  out += "\n# TYPE ";
+  out += metric.name;
+  out += ' ';
+  out += to_string(metric.type);
+  out += '\n';
+  for (const Ref& ref : refs) {
+    out += metric.name;
+    std::string_view names = metric.labels;
+    for (std::size_t i = 0; i < ref.sample->label_count; ++i) {
+      out += i == 0 ? '{' : ',';
+      const std::size_t comma = names.find(',');
+      out += names.substr(0, comma);
+      names.remove_prefix(comma == std::string_view::npos ? names.size() : comma + 1);
+      out += "=\"";
+      append_label_value(out, ref.batch->label(*ref.sample, i));
+      out += '"';
+    }
+    if (ref.sample->label_count != 0) out += '}';
+    out += ' ';
+    ref.sample->value.append_to(out);
+    out += '\n';
+  }
+}
+
+// Length of the UTF-8 sequence at the front of `text`, 0 when the bytes are not one (overlong forms and surrogates
+// are refused too, as Go's validation in the server does).
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto tail = [&](std::size_t i) { return i < text.size() && (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead <= 0xDF) return tail(1) ? 2 : 0;
+  if (lead >= 0xE0 && lead <= 0xEF) {
+    if (!tail(1) || !tail(2)) return 0;
+    if (lead == 0xE0 && byte(1) < 0xA0) return 0;
+    if (lead == 0xED && byte(1) > 0x9F) return 0;
+    return 3;
+  }
+  if (lead >= 0xF0 && lead <= 0xF4) {
+    if (!tail(1) || !tail(2) || !tail(3)) return 0;
+    if (lead == 0xF0 && byte(1) < 0x90) return 0;
+    if (lead == 0xF4 && byte(1) > 0x8F) return 0;
+    return 4;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void append_label_value(std::string& out, std::string_view value) {
+  std::size_t used = 0;
+  while (!value.empty()) {
+    const std::size_t n = utf8_length(value);
+    const std::size_t bytes = n == 0 ? 3 : n;
+    if (used + bytes > kMaxLabelBytes) return;
+    used += bytes;
+    if (n == 0) {
+      out += "\xEF\xBF\xBD";  // U+FFFD, the replacement character
+      value.remove_prefix(1);
+      continue;
+    }
+    switch (value.front()) {
+      case '\\': out += "\\\\"; break;
+      case '"': out += "\\\""; break;
+      case '\n': out += "\\n"; break;
+      default: out += value.substr(0, n);
+    }
+    value.remove_prefix(n);
+  }
+}
+
+std::string render_text(std::span<const SampleBatch* const> batches, std::size_t* duplicates) {
+  std::unordered_map<const MetricDesc*, std::vector<Ref>> by_metric;
+  std::size_t count = 0;
+  for (const SampleBatch* batch : batches) {
+    std::vector<Ref>* refs = nullptr;
+    const MetricDesc* last = nullptr;
+    count += batch->samples().size();
+    for (const SampleBatch::Sample& sample : batch->samples()) {
+      if (sample.metric != last) {
+        last = sample.metric;
+        refs = &by_metric[last];
+      }
+      refs->push_back({batch, &sample});
+    }
+  }
+  std::vector<std::pair<const MetricDesc*, std::vector<Ref>*>> families;
+  families.reserve(by_metric.size());
+  for (auto& [metric, refs] : by_metric) families.emplace_back(metric, &refs);
+  std::sort(families.begin(), families.end(),
+            [](const auto& a, const auto& b) { return a.first->name < b.first->name; });
+
+  std::string out;
+  out.reserve(count * 96 + families.size() * 160);
+  for (auto& [metric, refs] : families) {
+    const std::size_t dropped = drop_duplicates(*refs);
+    if (duplicates != nullptr) *duplicates += dropped;
+    append_family(out, *metric, *refs);
+  }
+  return out;
+}
+
+bool valid_metric_name(std::string_view name) {
+  const auto ok = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':'; };
+  return !name.empty() && ok(name.front()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return ok(c) || (c >= '0' && c <= '9'); });
+}
+
+bool valid_label_name(std::string_view name) {
+  return valid_metric_name(name) && name.find(':') == std::string_view::npos && !name.starts_with("__");
+}
+
+}  // namespace roce

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The text format 0.0.4 of Prometheus.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "exporter/metrics/samples.h"
+
+namespace roce {
+
+inline constexpr std::string_view kTextContentType = "text/plain; version=0.0.4; charset=utf-8";
+
+// Longest label value on a page; what is longer is cut at a character boundary.
+inline constexpr std::size_t kMaxLabelBytes = 512;
+
+// One page out of many batches: families sorted by name, each once, samples in the order of the batches. Two samples
+// with the same name and labels would make the server reject the page, so the later one is left out; the number of
+// those is added to *duplicates when given.
+std::string render_text(std::span<const SampleBatch* const> batches, std::size_t* duplicates = nullptr);
+
+// Appends a label value: backslash, quote and newline escaped, bytes that are not UTF-8 replaced, length capped.
+void append_label_value(std::string& out, std::string_view value);
+
+// A name of the Prometheus data model: [a-zA-Z_:][a-zA-Z0-9_:]* for metrics, without colons for labels.
+bool valid_metric_name(std::string_view name);
+bool valid_label_name(std::string_view name);
+
+}  // namespace roce
