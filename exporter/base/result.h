@@ -59,3 +59,9 @@ inline tl::unexpected<Error> fail_errno(int err, std::string object) {
   if (!ROCE_CONCAT(roce_try_, __LINE__))                                                                 \
     return tl::unexpected<::roce::Error>(std::move(ROCE_CONCAT(roce_try_, __LINE__)).error());           \
   decl = std::move(*ROCE_CONCAT(roce_try_, __LINE__))
+// ROCE_TRY_VOID(f()); returns the error of a call that has no value.
+#define ROCE_TRY_VOID(expr)                                        \
+  do {                                                             \
+    if (auto roce_try_result = (expr); !roce_try_result)           \
+      return tl::unexpected<::roce::Error>(roce_try_result.error()); \
+  } while (false)
