@@ -50,7 +50,7 @@ enum class AtTop : std::uint8_t { kPlain, kWraps, kSaturates };
 
 // Values of a metric's labels after the object's own (device, port, netdev), in the order of the metric's labels.
 struct LabelValues {
-  std::array<std::string_view, 2> text{};
+  std::array<std::string_view, 3> text{};
   std::size_t count = 0;
 
   std::span<const std::string_view> span() const { return {text.data(), count}; }
@@ -65,7 +65,7 @@ struct CounterRow {
   LabelValues values;          // for driver_counter and driver_gauge the counter itself
   std::uint32_t multiply = 1;  // published value = raw * multiply / divide
   std::uint32_t divide = 1;
-  std::uint8_t width = 64;  // bits
+  std::uint8_t width = 64;  // bits of the narrowest field in use; a greater value shows that this device has 64
   AtTop at_top = AtTop::kPlain;
   bool gauge = false;     // goes up and down (a level, a high-water mark)
   bool optional = false;  // switchable by `rdma statistic set`; off by default
