@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds by preset, unit tests, and both again under sanitizers."""
+import concurrent.futures
+import os
+import re
+
+import cases
+import exporter
+from harness import BUILD, JOBS, ROOT, Failed, Row, command, expect
+
+
+def build(preset):
+    command("cmake", "--preset", preset)
+    done = command("cmake", "--build", "--preset", preset, "-j", str(JOBS))
+    warnings = [l for l in done.stdout.splitlines() if re.search(r"\bwarning: ", l)]
+    expect(not warnings, lambda: "\n".join(warnings[:20]))
+
+
+def rows():
+    return [Row(f"build-{p}", f"preset {p}", lambda p=p: build(p)) for p in ("release", "debug", "clang")]
+
+
+def unit_tests(preset):
+    """Runs every unit test program of the preset; returns how many tests ran."""
+    folder = os.path.join(BUILD, preset, "bin")
+    programs = sorted(n for n in os.listdir(folder) if n.startswith("unit_")) if os.path.isdir(folder) else []
+    layers = sorted(d for d in os.listdir(os.path.join(ROOT, "tests", "unit"))
+                    if any(f.endswith("_test.cc") for _, _, files in os.walk(os.path.join(ROOT, "tests", "unit", d)) for f in files))
+    expect(programs == [f"unit_{l}" for l in layers], f"test programs {programs}, folders with tests {layers}")
+    total = 0
+    for name in programs:
+        program = os.path.join(folder, name)
+        done = command(program, "--gtest_brief=1", "--gtest_shuffle", env=exporter.environment(program), timeout=900)
+        m = re.search(r"\[==========\] (\d+) tests? from", done.stdout)
+        expect(m and int(m.group(1)) > 0, f"{name}: no test ran\n{done.stdout[-1500:]}")
+        expect("SKIPPED" not in done.stdout and "DISABLED" not in done.stdout, f"{name}: skipped or disabled tests\n{done.stdout[-1500:]}")
+        total += int(m.group(1))
+    return f"{total} tests"
+
+
+def unit_rows():
+    return [Row("unit-debug", "all unit tests, debug build", lambda: unit_tests("debug"))]
+
+
+def all_cases(preset):
+    program = exporter.binary(preset)
+    bad = []
+
+    def one(case):
+        try:
+            case.run(program)
+        except Exception as e:  # told below, with the name of the case
+            bad.append(f"{case.name}: {e}")
+
+    found = cases.all_cases()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(one, found))
+    if bad:
+        raise Failed("\n".join(bad))
+    return f"{len(found)} cases"
+
+
+def sanitizer_rows():
+    out = []
+    for preset in ("asan", "tsan"):
+        out += [Row(f"{preset}-build", f"build, preset {preset}", lambda p=preset: build(p)),
+                Row(f"{preset}-unit", f"unit tests, preset {preset}", lambda p=preset: unit_tests(p)),
+                Row(f"{preset}-cases", f"cases, preset {preset}", lambda p=preset: all_cases(p))]
+    return out

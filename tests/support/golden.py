@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Golden pages: what each collector makes of each case, word for word, without what differs from run to run."""
+import difflib
+import json
+import os
+import tempfile
+
+import cases
+import exporter
+from harness import ROOT, Row, expect
+from page import Page
+
+FOLDER = os.path.join(ROOT, "tests", "golden")
+OWN = "exporter"  # metrics of the program itself: their values are checked where they have a meaning
+
+
+def collectors():
+    code, out, err = exporter.call("metrics-reference", "--format", "json")
+    expect(code == 0, err)
+    reference = json.loads(out)
+    owner = {m["name"]: m["collector"] for m in reference["metrics"]}
+    return owner
+
+
+def stable(page, owner):
+    """The families that collectors publish; of the program's own only what says how the collection went."""
+    keep = {"roce_collector_success", "roce_collector_failure", "roce_counter_support", "roce_counters", "roce_counter_regressions_total"}
+    lines = []
+    for line in page.stable_text().split("\n"):
+        if not line:
+            continue
+        words = line.split(" ", 3)
+        name = words[2] if line.startswith("#") else line.split("{", 1)[0].split(" ", 1)[0]
+        if name.startswith("node_infiniband_") or name in keep or owner.get(name, OWN) != OWN:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def trees(case):
+    return [d for d in ("t0", "t1") if os.path.isdir(os.path.join(case.folder, d))] or [""]
+
+
+def pages(case, owner):
+    """(file name, text) for each collector on each tree of a case."""
+    program = exporter.binary()
+    args = [a for n, l in case.lines if l.startswith("args ") for a in l.split()[1:]]
+    mode = next((l.split()[1] for n, l in case.lines if l.startswith("run ")), None)
+    if mode is None or any(l.startswith("set ") for n, l in case.lines) or "DELAY" in faults_of(case):
+        return  # no page, or one that its steps or its delays make
+    for tree in trees(case):
+        with tempfile.TemporaryDirectory(prefix="roce-golden-") as top:
+            runner = cases.Runner(case, os.path.realpath(top), program)
+            if tree:
+                runner.switch(tree)
+            for name in sorted(set(owner.values()) - {OWN}) + ["node_infiniband"]:
+                chosen = ["--compat.node-infiniband"] if name == "node_infiniband" else ["--collector.disable-defaults", f"--collector.{name}"]
+                source = [f"--replay={runner.root}"] if mode == "replay" else runner.source()
+                runner.one_call("print", *source, *args, *chosen)
+                expect(runner.code == 0, lambda: f"print: exit {runner.code}: {runner.err[:800]}")
+                page = Page(runner.out)
+                text = stable(page, owner)
+                if name == "node_infiniband":
+                    text = "".join(l + "\n" for l in text.split("\n") if "node_infiniband_" in l.split("{")[0])
+                elif not any(owner.get(s.name) not in (None, OWN) for s in page.series) and "roce_collector_failure{" not in text:
+                    text = ""
+                yield f"{name}/{case.name}{'-' + tree if tree else ''}.prom", text
+
+
+def faults_of(case):
+    path = os.path.join(case.folder, "faults.tsv")
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def run(case):
+    owner = collectors()
+    update = os.environ.get("ROCE_UPDATE_GOLDEN") == "1"
+    differences = []
+    for name, text in pages(case, owner) or ():
+        path = os.path.join(FOLDER, name)
+        if text:
+            cases.promtool_accepts(text)
+        found = None
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                found = f.read()
+        if update:
+            if text:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(text)
+            elif found is not None:
+                os.remove(path)
+        elif (found or "") != text:
+            differences += difflib.unified_diff((found or "").split("\n"), text.split("\n"), f"golden/{name}", "now", lineterm="", n=1)
+    expect(not differences, lambda: "\n".join(differences[:60]))
+
+
+def complete():
+    """Every golden file belongs to a case and a collector, and every default metric that made trees can show is in one."""
+    owner = collectors()
+    known = {c.name for c in cases.all_cases()}
+    wrong, held = [], set()
+    for folder, _, files in os.walk(FOLDER):
+        for name in files:
+            collector = os.path.basename(folder)
+            stem = name[: -len(".prom")]
+            if (collector not in owner.values() and collector != "node_infiniband") or not (stem in known or stem[:-3] in known):
+                wrong.append(f"{collector}/{name}")
+            with open(os.path.join(folder, name), encoding="utf-8") as f:
+                held.update(l.split()[2] for l in f if l.startswith("# TYPE "))
+    expect(not wrong, f"no case or no collector: {wrong}")
+    lost = sorted(n for n in COVERED if n in owner and n not in held)
+    expect(not lost, f"in no golden file: {lost}")
+    return f"{len(held)} families"
+
+
+# Families that a made tree can show by the collectors of the RDMA core.
+COVERED = """roce_rdma_devices roce_device_info roce_port_state roce_port_physical_state roce_port_rate_bytes_per_second
+roce_port_info roce_source_present roce_port_gid_entries roce_port_gid_routable_entries roce_port_gid_index
+roce_port_receive_bytes_total roce_port_transmit_bytes_total roce_port_receive_packets_total roce_cnp_sent_total
+roce_hw_counters_lifespan_seconds roce_driver_counter_total roce_retransmit_triggers_total roce_completion_errors_total
+roce_completion_flush_errors_total roce_counter_support roce_counters""".split()
+
+
+def rows():
+    found = [Row(f"golden-{c.name}", "page per collector", lambda c=c: run(c)) for c in cases.all_cases()]
+    found.append(Row("golden-complete", "every file belongs to a case, the core families are held", complete, alone=True))
+    return found

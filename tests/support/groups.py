@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The groups of tests/run in the order in which they run. To add one: a module with rows(), one line here."""
+import builds
+import cases
+import fuzz
+import golden
+import sources
+from harness import Group
+
+ALL = [
+    Group("format", "style of the sources", sources.format_rows),
+    Group("includes", "layers, heavy headers, headers that stand alone", sources.include_rows),
+    Group("build", "g++ 12 and clang 19 without warnings", builds.rows),
+    Group("unit", "unit tests", builds.unit_rows),
+    Group("cases", "field cases on the release build", cases.rows, workers=4),
+    Group("golden", "exact pages per collector and case", golden.rows, workers=2),
+    Group("reference", "generated documents are fresh", sources.reference_rows),
+    Group("sanitizers", "ASan+UBSan and TSan over unit tests and cases", builds.sanitizer_rows, workers=1),
+    Group("tidy", "clang-tidy 19", sources.tidy_rows),
+    Group("fuzz", "corpus replay, then fuzzing", fuzz.rows),
+]

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the sources themselves."""
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+
+import exporter
+from harness import BUILD, JOBS, ROOT, Row, command, expect
+
+# From the bottom up; a file includes its own layer and those that stand before it. The configuration and the web
+# server stand beside the collectors: only the program itself knows both.
+LAYERS = ["base", "kernel", "metrics", "catalog", "collectors", "engine", "health", "web"]
+BESIDE = {"config": {"base", "catalog"}, "web": {"base", "metrics", "health"}}
+# Headers that cost a compiler a second or more: each in one .cc file of a program alone.
+HEAVY = {"CLI/": "exporter/config/", "nlohmann/": None, "libfyaml.h": "exporter/config/", "civetweb.h": "exporter/web/"}
+
+
+def tracked(*suffixes):
+    """Files of the project, those too that are not committed yet."""
+    listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [p for p in listed.stdout.splitlines() if p.endswith(suffixes) and os.path.isfile(os.path.join(ROOT, p))]
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def cxx_files():
+    return [p for p in tracked(".cc", ".h") if p.startswith(("exporter/", "probes/", "tests/"))
+            and "/lab/" not in p]
+
+
+def clang_format():
+    command("clang-format-19", "--dry-run", "-Werror", *cxx_files())
+
+
+def first_lines():
+    bad = []
+    for path in tracked(".cc", ".h", ".c", ".def", ".py", ".sh", ".cmake") + ["packaging/run", "packaging/install", "tests/run"]:
+        head = read(path).split("\n", 2)[:2]
+        if not any("SPDX-License-Identifier: " in l for l in head):
+            bad.append(path)
+    expect(not bad, f"no licence line: {bad}")
+
+
+def text_hygiene():
+    bad = []
+    for path in tracked(".cc", ".h", ".c", ".py", ".sh", ".md", ".cmake", ".txt", ".def"):
+        text = read(path)
+        if path.startswith(("tests/cases/", "tests/fuzz/corpus/", "tests/golden/")):
+            continue
+        if re.search(r"[ \t]+$", text, re.M):
+            bad.append(f"{path}: blanks at a line's end")
+        if text and not text.endswith("\n"):
+            bad.append(f"{path}: last line does not end")
+        if re.search(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b", text):
+            bad.append(f"{path}: a mark of unfinished work")
+    expect(not bad, "\n".join(bad))
+
+
+def shell():
+    scripts = [p for p in tracked("") if p.endswith(".sh") or p in ("packaging/run", "packaging/install", "tests/run", ".ci/run")
+               or (p.startswith("tests/") and "." not in os.path.basename(p) and read_start(p).startswith(("#!/bin/bash", "#!/bin/sh")))]
+    command("shellcheck", "-S", "warning", "-e", "SC1091", *scripts)
+
+
+def read_start(path):
+    with open(os.path.join(ROOT, path), "rb") as f:
+        return f.read(64).decode("ascii", "replace")
+
+
+def python():
+    for path in tracked(".py") + [p for p in tracked("") if p.startswith("tests/") and "." not in os.path.basename(p)
+                                  and "python3" in read_start(p).split("\n")[0]]:
+        compile(read(path), path, "exec")
+
+
+def format_rows():
+    return [Row("format-cxx", "clang-format 19 changes nothing", clang_format),
+            Row("format-licence", "every source names its licence", first_lines),
+            Row("format-text", "no stray blanks, no marks of unfinished work", text_hygiene),
+            Row("format-shell", "shellcheck", shell),
+            Row("format-python", "Python files compile", python)]
+
+
+def includes_of(path):
+    return re.findall(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', read(path), re.M)
+
+
+def directions():
+    bad = []
+    for path in cxx_files():
+        m = re.match(r"exporter/(\w+)/", path)
+        if not m:
+            continue
+        layer = m.group(1)
+        allowed = BESIDE.get(layer) or set(LAYERS[: LAYERS.index(layer)] if layer in LAYERS else [])
+        for included in includes_of(path):
+            n = re.match(r"exporter/(\w+)/", included)
+            if n and n.group(1) != layer and n.group(1) not in allowed:
+                bad.append(f"{path} includes {included}")
+    expect(not bad, "\n".join(bad))
+
+
+def heavy():
+    users, bad = {}, []
+    for path in cxx_files():
+        for included in includes_of(path):
+            for part, place in HEAVY.items():
+                if included.startswith(part) and not path.startswith("tests/"):
+                    users.setdefault(part, []).append(path)
+                    if path.endswith(".h") or (place and not path.startswith(place)):
+                        bad.append(f"{path} includes {included}")
+    for part, paths in users.items():
+        programs = {p.split("/")[0] for p in paths}
+        if HEAVY[part] and len(paths) > len(programs):
+            bad.append(f"{part}: in {paths}")
+    expect(not bad, "\n".join(bad))
+
+
+def stand_alone():
+    """Each header compiles by itself."""
+    database = json.load(open(os.path.join(BUILD, "debug", "compile_commands.json"), encoding="utf-8"))
+    flags = set()
+    for entry in database:
+        flags.update(re.findall(r"-(?:I|isystem) ?\S+|-D\S+|-std=\S+", entry["command"]))
+    flags = [f for flag in sorted(flags) for f in flag.split(" ")]
+    headers = [p for p in tracked(".h") if p.startswith("exporter/")]
+
+    def one(header):
+        return subprocess.run(["g++", "-fsyntax-only", "-x", "c++", "-std=c++20", "-Wall", "-Wextra", *[f for f in flags if not f.startswith("-std")],
+                               "-include", os.path.join(ROOT, header), "/dev/null"], capture_output=True, text=True, check=False)
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        for header, done in zip(headers, pool.map(one, headers)):
+            expect(done.returncode == 0, lambda: f"{header}:\n{done.stderr[:1500]}")
+    return f"{len(headers)} headers"
+
+
+def include_rows():
+    return [Row("includes-layers", "no file includes a layer above its own", directions),
+            Row("includes-heavy", "costly headers in one file each", heavy)]
+
+
+def reference():
+    code, out, err = exporter.call("metrics-reference")
+    expect(code == 0, err)
+    expect(out == read("packaging/docs/metrics.md"), "packaging/docs/metrics.md is not what `roce_exporter metrics-reference` prints")
+
+
+def reference_rows():
+    return [Row("reference-metrics", "packaging/docs/metrics.md is what the program prints", reference),
+            Row("includes-alone", "every header compiles alone", stand_alone)]
+
+
+def tidy_of(files):
+    def one(path):
+        return subprocess.run(["clang-tidy-19", "--quiet", "-p", os.path.join(BUILD, "clang"), path], cwd=ROOT, capture_output=True, text=True, check=False)
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        bad = [f"{p}\n{d.stdout[-2500:]}" for p, d in zip(files, pool.map(one, files)) if d.returncode != 0]
+    expect(not bad, "\n".join(bad))
+    return f"{len(files)} files"
+
+
+def tidy():
+    expect(os.path.exists(os.path.join(BUILD, "clang", "compile_commands.json")), "preset clang is not configured: run the build group first")
+    return tidy_of([p for p in tracked(".cc") if p.startswith("exporter/")])
+
+
+def tidy_rows():
+    return [Row("tidy-exporter", "no finding in exporter/", tidy)]
