@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/collectors/counter_set.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "exporter/catalog/node_infiniband.h"
+#include "exporter/kernel/files.h"
+
+namespace roce {
+namespace {
+
+constexpr auto kListAgain = std::chrono::seconds(60);
+constexpr auto kRetryRefused = std::chrono::minutes(10);  // the driver does not offer it, or not to us
+constexpr auto kRetryFailed = std::chrono::minutes(1);
+constexpr std::uint64_t kInvalid = std::numeric_limits<std::uint64_t>::max();
+
+CounterState state_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kAbsent:
+    case ErrorKind::kUnsupported: return CounterState::kUnsupported;
+    case ErrorKind::kDenied: return CounterState::kDenied;
+    case ErrorKind::kNotRecorded: return CounterState::kNotRecorded;
+    default: return CounterState::kFailing;
+  }
+}
+
+std::uint64_t all_ones_of(unsigned width) { return width >= 64 ? kInvalid : (std::uint64_t{1} << width) - 1; }
+
+// The value of `name` in "reason=rnr,direction=receive"; empty when it is not there.
+std::string_view fixed_label(std::string_view pairs, std::string_view name) {
+  while (!pairs.empty()) {
+    const auto comma = pairs.find(',');
+    const std::string_view pair = pairs.substr(0, comma);
+    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') return pair.substr(name.size() + 1);
+    pairs.remove_prefix(comma == std::string_view::npos ? pairs.size() : comma + 1);
+  }
+  return {};
+}
+
+}  // namespace
+
+const CounterRow* find_row(std::string_view driver, Interface interface, std::string_view counter) {
+  if (interface == Interface::kPortCounters) return find_counter("ib-port", interface, counter);
+  if (interface == Interface::kCmCounters) return find_counter("ib-cm", interface, counter);
+  if (!driver.empty()) return find_counter(driver, interface, counter);
+  for (const std::string_view any : {"mlx5", "bnxt_re", "irdma", "efa", "mlx4", "hns", "erdma", "mana", "rxe", "cxgb4", "hfi1"})
+    if (const CounterRow* row = find_counter(any, interface, counter)) return row;
+  return nullptr;
+}
+
+CounterSet::CounterSet(const CollectorContext& context, Interface interface, std::string port,
+                       std::string_view directory)
+    : context_(context), interface_(interface), port_(std::move(port)), directory_(directory) {}
+
+void CounterSet::describe(Slot& slot) const {
+  slot.row = find_row(context_.device->driver, interface_, slot.name);
+  // A name that the table leaves out on purpose has no series; one that it does not know is still worth showing.
+  slot.metric = slot.row != nullptr ? slot.row->metric : &metric::driver_counter;
+  if (slot.metric != nullptr) {
+    std::string_view names = slot.metric->labels;
+    while (!names.empty()) {
+      const auto comma = names.find(',');
+      const std::string_view name = names.substr(0, comma);
+      names.remove_prefix(comma == std::string_view::npos ? names.size() : comma + 1);
+      const std::string_view fixed = slot.row != nullptr ? fixed_label(slot.row->labels, name) : std::string_view{};
+      if (!fixed.empty())
+        slot.labels.push_back(fixed);
+      else if (name == "device")
+        slot.labels.push_back(context_.device->name);
+      else if (name == "port")
+        slot.labels.push_back(port_);
+      else
+        slot.labels.push_back(slot.name);  // counter
+    }
+  }
+  if (context_.settings.compat_node_infiniband)
+    if (const NodeInfinibandCounter* compat = find_node_infiniband(directory_, slot.name)) {
+      slot.compat = compat->metric;
+      slot.compat_multiply = compat->multiply;
+    }
+}
+
+CounterSet::Slot& CounterSet::slot(std::size_t hint, std::string_view name) {
+  if (hint < slots_.size() && slots_[hint]->name == name) return *slots_[hint];
+  const auto found = std::find_if(slots_.begin(), slots_.end(), [&](const auto& s) { return s->name == name; });
+  if (found != slots_.end()) return **found;
+  slots_.push_back(std::make_unique<Slot>());
+  slots_.back()->name = name;
+  describe(*slots_.back());
+  return *slots_.back();
+}
+
+bool CounterSet::all_ones(const std::vector<Reading>& readings) {
+  std::size_t values = 0;
+  for (std::size_t i = 0; i < readings.size(); ++i) {
+    if (!readings[i].value) continue;
+    ++values;
+    const Slot& s = slot(i, readings[i].name);
+    const unsigned width = s.row != nullptr ? s.row->width : 64U;
+    if (*readings[i].value != all_ones_of(width) && *readings[i].value != kInvalid) return false;
+  }
+  // One narrow counter at its top is saturation; a whole set of them is a bus that answers all ones.
+  return values >= 4;
+}
+
+bool CounterSet::restarted(const std::vector<Reading>& readings) {
+  std::size_t moved = 0;
+  std::size_t fell = 0;
+  for (std::size_t i = 0; i < readings.size(); ++i) {
+    if (!readings[i].value) continue;
+    const Slot& s = slot(i, readings[i].name);
+    if (s.row != nullptr && s.row->gauge) continue;
+    moved += s.history.moved() ? 1 : 0;
+    fell += s.history.fell(*readings[i].value) ? 1 : 0;
+  }
+  // Wraps come one by one. When most counters fall in the same read, the driver or the firmware began again.
+  return fell >= 2 && fell * 2 > moved;
+}
+
+CounterState CounterSet::publish_value(Slot& s, std::uint64_t raw, Part& part) {
+  if (raw == kInvalid) return CounterState::kFailing;
+  const CounterRow* row = s.row;
+  const AtTop at_top = row != nullptr ? row->at_top : AtTop::kPlain;
+  const unsigned width = row != nullptr ? row->width : 64U;
+  CounterState state = CounterState::kOk;
+  if (at_top == AtTop::kSaturates) {
+    // Data counters without an extended set are 32 bits wide in a 64-bit file. A throughput that stands still at the
+    // top would read as an idle link, so it is left out; a narrow error counter still says "at least that many".
+    if (raw == all_ones_of(32) && width >= 32) return CounterState::kSaturated;
+    if (width < 32 && raw >= all_ones_of(width)) state = CounterState::kSaturated;
+  }
+  std::uint64_t value = raw;
+  if (row == nullptr || !row->gauge) {
+    const CounterHistory::Step step = s.history.next(raw, at_top == AtTop::kWraps ? width : 0);
+    value = step.value;
+    regressions_ += step.regression ? 1 : 0;
+  }
+  if (s.metric != nullptr) {
+    const std::uint64_t scaled = row != nullptr ? value * row->multiply : value;
+    if (row != nullptr && row->divide > 1)
+      part.samples.add(*s.metric, s.labels, static_cast<double>(scaled) / row->divide);
+    else
+      part.samples.add(*s.metric, s.labels, scaled);
+  }
+  return state;
+}
+
+Result<void> CounterSet::publish(const std::vector<Reading>& readings, Part& part) {
+  auto& states = part.counters[port_];
+  if (all_ones(readings)) {
+    states[static_cast<std::size_t>(CounterState::kFailing)] += static_cast<std::uint32_t>(readings.size());
+    return fail(ErrorKind::kIo, context_.device->name + ": every counter reads all ones, the device is off its bus");
+  }
+  if (restarted(readings))
+    for (auto& s : slots_) s->history.restart();
+  for (std::size_t i = 0; i < readings.size(); ++i) {
+    Slot& s = slot(i, readings[i].name);
+    if (s.compat != nullptr && readings[i].value)
+      part.samples.add(*s.compat, {context_.device->name, port_}, *readings[i].value * s.compat_multiply);
+    if (readings[i].replaced) continue;
+    const CounterState state =
+        readings[i].value ? publish_value(s, *readings[i].value, part) : state_of(readings[i].value.error().kind);
+    ++states[static_cast<std::size_t>(state)];
+    if (state != CounterState::kOk)
+      part.samples.add(metric::counter_support, {context_.device->name, port_, s.name, to_string(state)}, 1);
+  }
+  part.regressions = regressions_;
+  return {};
+}
+
+Result<void> CounterFiles::list() {
+  const auto now = Clock::now();
+  if (present_ && now - listed_ < kListAgain) return {};
+  auto names = list_directory(directory_);
+  if (!names) {
+    present_ = false;
+    files_.clear();
+    if (names.error().kind == ErrorKind::kAbsent) return {};
+    return tl::unexpected(names.error());
+  }
+  std::vector<File> files;
+  files.reserve(names->size());
+  for (std::string& name : *names) {
+    if (name == "lifespan") continue;  // the cache time in milliseconds, not a counter
+    const auto old = std::find_if(files_.begin(), files_.end(), [&](const File& f) { return f.name == name; });
+    if (old != files_.end())
+      files.push_back(std::move(*old));
+    else
+      files.push_back({name, directory_ + "/" + name, std::nullopt, {}});
+  }
+  // mlx5 refreshes its cache only when its first counter is read; reading that one first saves a firmware command for
+  // each of the others.
+  const auto first = std::find_if(files.begin(), files.end(), [](const File& f) { return f.name == "rx_write_requests"; });
+  if (first != files.end()) std::rotate(files.begin(), first, first + 1);
+  files_ = std::move(files);
+  listed_ = now;
+  present_ = true;
+  return {};
+}
+
+std::vector<CounterSet::Reading> CounterFiles::read() {
+  const auto now = Clock::now();
+  std::vector<CounterSet::Reading> readings;
+  readings.reserve(files_.size());
+  for (File& file : files_) {
+    if (file.error && now < file.retry) {
+      readings.push_back({file.name, tl::unexpected(*file.error)});
+      continue;
+    }
+    auto value = read_u64(file.path);
+    if (!value && value.error().kind == ErrorKind::kAbsent) {
+      listed_ = {};  // gone between listing and opening: list again next time
+      continue;
+    }
+    file.error.reset();
+    // A malformed or busy read may be well next time; what the driver refuses stays refused.
+    if (!value && value.error().kind != ErrorKind::kMalformed && value.error().kind != ErrorKind::kBusy) {
+      const ErrorKind kind = value.error().kind;
+      file.error = value.error();
+      file.retry = now + (kind == ErrorKind::kUnsupported || kind == ErrorKind::kDenied ? kRetryRefused : kRetryFailed);
+    }
+    readings.push_back({file.name, std::move(value)});
+  }
+  return readings;
+}
+
+}  // namespace roce

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/collectors/port_collector.h"
+
+#include "exporter/kernel/files.h"
+
+namespace roce {
+namespace {
+
+constexpr auto kDownPortPeriod = std::chrono::seconds(60);
+
+}  // namespace
+
+Result<void> PortCollector::collect_device(Part&) { return {}; }
+
+std::string PortCollector::link_signature(const InventoryPort& port) const {
+  if (port.netdev.empty()) return {};
+  // These attributes are plain fields of the netdev: reading them takes no lock and asks no driver.
+  const std::string dir = host().net_class() + "/" + port.netdev + "/";
+  std::string text;
+  for (const char* name : {"carrier_changes", "flags", "operstate"}) text += read_attribute(dir + name).value_or("-") + " ";
+  return text;
+}
+
+Result<void> PortCollector::collect(Output& out) {
+  Result<void> result;
+  auto whole = std::make_shared<Part>();
+  if (auto done = collect_device(*whole); !done) result = done;
+  whole->read_at = Part::Clock::now();
+  out.parts.push_back(std::move(whole));
+  if (device().ports_error) return tl::unexpected(*device().ports_error);
+
+  for (const InventoryPort& port : device().ports) {
+    const auto now = Part::Clock::now();
+    const auto last = down_.find(port.number);
+    std::string link;
+    if (host().live) {
+      link = link_signature(port);
+      if (last != down_.end() && now - last->second.part->read_at < kDownPortPeriod && last->second.link == link) {
+        out.parts.push_back(last->second.part);
+        continue;
+      }
+    }
+    auto part = std::make_shared<Part>();
+    const auto done = collect_port(port, *part);
+    part->read_at = now;
+    if (!done && result) result = done;
+    if (host().live && done && context().port_states->down(port.number))
+      down_.insert_or_assign(port.number, Last{part, std::move(link)});
+    else
+      down_.erase(port.number);
+    out.parts.push_back(std::move(part));
+  }
+  return result;
+}
+
+}  // namespace roce

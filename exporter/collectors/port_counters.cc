@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/collectors/port_counters.h"
+
+#include <algorithm>
+#include <map>
+
+#include "exporter/collectors/counter_set.h"
+#include "exporter/collectors/port_collector.h"
+
+namespace roce {
+namespace {
+
+class PortCountersCollector : public PortCollector {
+ public:
+  using PortCollector::PortCollector;
+
+ protected:
+  Result<void> collect_port(const InventoryPort& port, Part& part) override {
+    if (device().path.empty()) return {};
+    const CallTracker::Scope scope(host().calls.get(), "sysfs_counters", device().name);
+    Source& source = sources_.try_emplace(port.number, context(), port, port_path(port)).first->second;
+    Result<void> result = source.plain_files.list();
+    if (const auto listed = source.extended_files.list(); !listed && result) result = listed;
+
+    auto plain = source.plain_files.read();
+    const auto extended = source.extended_files.read();
+    if (!extended.empty()) {
+      // One series a quantity: a plain counter goes when its 64-bit twin has a value.
+      const auto twin_has_value = [&](const CounterSet::Reading& reading) {
+        const CounterRow* row = find_row(device().driver, Interface::kPortCounters, reading.name);
+        return row != nullptr && std::any_of(extended.begin(), extended.end(), [&](const CounterSet::Reading& twin) {
+                 const CounterRow* twin_row = find_row(device().driver, Interface::kPortCounters, twin.name);
+                 return twin.value && twin_row != nullptr && twin_row->metric == row->metric &&
+                        twin_row->labels == row->labels;
+               });
+      };
+      for (CounterSet::Reading& reading : plain) reading.replaced = twin_has_value(reading);
+    }
+    if (const auto done = source.plain.publish(plain, part); !done && result) result = done;
+    if (const auto done = source.extended.publish(extended, part); !done && result) result = done;
+    return result;
+  }
+
+ private:
+  struct Source {
+    Source(const CollectorContext& context, const InventoryPort& port, const std::string& path)
+        : plain_files(path + "/counters"),
+          extended_files(path + "/counters_ext"),
+          plain(context, Interface::kPortCounters, port.text, "counters"),
+          extended(context, Interface::kPortCounters, port.text, "counters_ext") {}
+    CounterFiles plain_files;
+    CounterFiles extended_files;
+    CounterSet plain;
+    CounterSet extended;
+  };
+  std::map<unsigned, Source> sources_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collector> make_port_counters_collector(const CollectorContext& context) {
+  return std::make_unique<PortCountersCollector>(context);
+}
+
+}  // namespace roce

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/collectors/qp_counters.h"
+
+#include "exporter/catalog/catalog.h"
+
+namespace roce {
+namespace {
+
+constexpr std::size_t kMaxSets = 16;
+
+class QpCountersCollector : public Collector {
+ public:
+  using Collector::Collector;
+
+  Result<void> collect(Output& out) override {
+    if (!host().rdma || !device().netlink) return {};
+    auto sets = host().rdma->qp_counter_sets(*device().netlink);
+    if (!sets) {
+      const ErrorKind kind = sets.error().kind;
+      if (kind == ErrorKind::kUnsupported || kind == ErrorKind::kAbsent || kind == ErrorKind::kNotRecorded) return {};
+      return tl::unexpected(std::move(sets).error());
+    }
+    auto part = std::make_shared<Part>();
+    part->read_at = Part::Clock::now();
+    if (sets->size() > kMaxSets) sets->resize(kMaxSets);
+    for (const QpCounterSet& set : *sets) {
+      const std::string port = std::to_string(set.port);
+      const std::string id = std::to_string(set.id);
+      part->samples.add(metric::qp_counter_set_qps, {device().name, port, id}, static_cast<std::uint64_t>(set.qpns.size()));
+      for (const NamedValue& counter : set.counters)
+        part->samples.add(metric::qp_counter, {device().name, port, id, counter.name}, counter.value);
+    }
+    out.parts.push_back(std::move(part));
+    return {};
+  }
+
+};
+
+}  // namespace
+
+std::unique_ptr<Collector> make_qp_counters_collector(const CollectorContext& context) {
+  return std::make_unique<QpCountersCollector>(context);
+}
+
+}  // namespace roce

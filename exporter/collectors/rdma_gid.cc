@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/collectors/rdma_gid.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "exporter/base/parse.h"
+#include "exporter/catalog/catalog.h"
+#include "exporter/collectors/port_collector.h"
+#include "exporter/kernel/files.h"
+
+namespace roce {
+namespace {
+
+class RdmaGidCollector : public PortCollector {
+ public:
+  using PortCollector::PortCollector;
+
+ protected:
+  Result<void> collect_port(const InventoryPort& port, Part& part) override {
+    const std::string dir = port_path(port);
+    const CallTracker::Scope scope(host().calls.get(), "sysfs_gids", device().name);
+    const auto indices = list_directory(dir + "/gids");
+    if (!indices) {
+      if (indices.error().kind == ErrorKind::kAbsent) return {};
+      return tl::unexpected(indices.error());
+    }
+    std::map<std::string, unsigned> by_type;
+    std::map<GidScope, unsigned> routable;
+    std::map<GidScope, std::pair<std::uint64_t, std::string>> first;  // index and netdev
+    for (const std::string& index : *indices) {
+      const auto number = parse_u64(index);
+      const auto text = read_attribute(dir + "/gids/" + index);
+      if (!number || !text) continue;
+      const auto gid = parse_gid(*text);
+      if (!gid || gid_scope(*gid) == GidScope::kEmpty) continue;
+      const auto type = read_attribute(dir + "/gid_attrs/types/" + index);
+      if (!type) continue;  // the entry went away in between
+      ++by_type[*type];
+      const GidScope kind = gid_scope(*gid);
+      if (*type != "RoCE v2" || (kind != GidScope::kIpv4 && kind != GidScope::kIpv6)) continue;
+      ++routable[kind];
+      if (!first.contains(kind))
+        first[kind] = {*number, read_attribute(dir + "/gid_attrs/ndevs/" + index).value_or("")};
+    }
+    const std::string& name = device().name;
+    for (const auto& [type, count] : by_type) part.samples.add(metric::port_gid_entries, {name, port.text, type}, count);
+    const bool ethernet = read_attribute(dir + "/link_layer").value_or("") == "Ethernet" || by_type.contains("RoCE v2");
+    if (!ethernet) return {};
+    part.samples.add(metric::port_gid_routable_entries, {name, port.text, "ipv4"}, routable[GidScope::kIpv4]);
+    part.samples.add(metric::port_gid_routable_entries, {name, port.text, "ipv6"}, routable[GidScope::kIpv6]);
+    for (const auto& [kind, family] : {std::pair(GidScope::kIpv4, "ipv4"), std::pair(GidScope::kIpv6, "ipv6")}) {
+      const auto found = first.find(kind);
+      if (found == first.end()) continue;
+      part.samples.add(metric::port_gid_index, {name, port.text, found->second.second, family}, found->second.first);
+      break;
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+std::optional<Gid> parse_gid(std::string_view text) {
+  const std::string copy(trim(text));
+  Gid gid{};
+  if (inet_pton(AF_INET6, copy.c_str(), gid.data()) != 1) return std::nullopt;
+  return gid;
+}
+
+GidScope gid_scope(const Gid& gid) {
+  if (std::all_of(gid.begin(), gid.end(), [](std::uint8_t b) { return b == 0; })) return GidScope::kEmpty;
+  const bool mapped = std::all_of(gid.begin(), gid.begin() + 10, [](std::uint8_t b) { return b == 0; }) &&
+                      gid[10] == 0xff && gid[11] == 0xff;
+  if (mapped) return gid[12] == 169 && gid[13] == 254 ? GidScope::kLinkLocal : GidScope::kIpv4;
+  if (gid[0] == 0xfe && (gid[1] & 0xc0U) == 0x80) return GidScope::kLinkLocal;
+  return GidScope::kIpv6;
+}
+
+std::unique_ptr<Collector> make_rdma_gid_collector(const CollectorContext& context) {
+  return std::make_unique<RdmaGidCollector>(context);
+}
+
+}  // namespace roce

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/collectors/rdma_port.h"
+
+#include "exporter/base/parse.h"
+#include "exporter/catalog/catalog.h"
+#include "exporter/catalog/node_infiniband.h"
+#include "exporter/collectors/port_collector.h"
+#include "exporter/kernel/files.h"
+
+namespace roce {
+namespace {
+
+constexpr std::uint64_t kDown = 1;
+constexpr std::uint64_t kActive = 4;
+
+class RdmaPortCollector : public PortCollector {
+ public:
+  using PortCollector::PortCollector;
+
+ protected:
+  Result<void> collect_port(const InventoryPort& port, Part& part) override {
+    const std::string dir = port_path(port) + "/";
+    const std::string& name = device().name;
+    const CallTracker::Scope scope(host().calls.get(), "port_query", name);
+
+    auto state = read_number(dir + "state");
+    auto physical = read_number(dir + "phys_state");
+    if (!state && state.error().kind == ErrorKind::kAbsent) from_netlink(port, state, physical);
+
+    if (state) {
+      context().port_states->record(port.number, *state == kDown);
+      part.samples.add(metric::port_state, {name, port.text}, *state);
+    }
+    if (physical) part.samples.add(metric::port_physical_state, {name, port.text}, *physical);
+
+    std::string rate_text;
+    if (auto text = read_attribute(dir + "rate")) {
+      // Kernels invent a rate for a port that is not active: only "0" is told by the hardware then.
+      const auto rate = parse_rate(*text);
+      if (rate && ((state && *state >= kActive) || *rate == 0)) {
+        part.samples.add(metric::port_rate, {name, port.text}, *rate);
+        rate_text = *text;
+      }
+      if (rate && context().settings.compat_node_infiniband)
+        part.samples.add(node_infiniband::rate, {name, port.text}, *rate);
+    }
+    if (context().settings.compat_node_infiniband) {
+      if (state) part.samples.add(node_infiniband::state_id, {name, port.text}, *state);
+      if (physical) part.samples.add(node_infiniband::physical_state_id, {name, port.text}, *physical);
+    }
+    const std::string link_layer = read_attribute(dir + "link_layer").value_or("");
+    part.samples.add(metric::port_info, {name, port.text, port.netdev, link_layer, rate_text}, 1);
+
+    part.samples.add(metric::source_present, {name, port.text, "counters"},
+                     exists(dir + "counters") || exists(dir + "counters_ext"));
+    part.samples.add(metric::source_present, {name, port.text, "hw_counters"}, exists(dir + "hw_counters"));
+    part.samples.add(metric::source_present, {name, port.text, "cm"}, exists(dir + "cm_tx_msgs"));
+
+    if (!port.netdev.empty()) add_carrier(port, part);
+    if (!state && state.error().kind != ErrorKind::kUnsupported) return tl::unexpected(state.error());
+    return {};
+  }
+
+ private:
+  static Result<std::uint64_t> read_number(const std::string& path) {
+    ROCE_TRY(const std::string text, read_attribute(path));
+    if (const auto number = parse_leading_number(text)) return *number;
+    return fail(ErrorKind::kMalformed, path);
+  }
+
+  void from_netlink(const InventoryPort& port, Result<std::uint64_t>& state, Result<std::uint64_t>& physical) const {
+    if (!host().rdma || !device().netlink) return;
+    const auto ports = host().rdma->ports(*device().netlink);
+    if (!ports) {
+      state = tl::unexpected(ports.error());
+      return;
+    }
+    for (const RdmaPort& p : *ports) {
+      if (p.port != port.number) continue;
+      if (p.state) state = std::uint64_t{*p.state};
+      if (p.physical_state) physical = std::uint64_t{*p.physical_state};
+    }
+  }
+
+  void add_carrier(const InventoryPort& port, Part& part) const {
+    const std::string dir = host().net_class() + "/" + port.netdev + "/";
+    const std::initializer_list<std::string_view> labels{device().name, port.text, port.netdev};
+    if (const auto n = read_u64(dir + "carrier_changes")) part.samples.add(metric::netdev_carrier_changes, labels, *n);
+    if (const auto n = read_u64(dir + "carrier_up_count")) part.samples.add(metric::netdev_carrier_up, labels, *n);
+    if (const auto n = read_u64(dir + "carrier_down_count")) part.samples.add(metric::netdev_carrier_down, labels, *n);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Collector> make_rdma_port_collector(const CollectorContext& context) {
+  return std::make_unique<RdmaPortCollector>(context);
+}
+
+}  // namespace roce

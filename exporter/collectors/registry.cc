@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The place to add a collector: one row here, its file pair beside this one, its metrics in exporter/catalog.
+#include "exporter/collectors/cm_messages.h"
+#include "exporter/collectors/collector.h"
+#include "exporter/collectors/hw_counters.h"
+#include "exporter/collectors/port_counters.h"
+#include "exporter/collectors/qp_counters.h"
+#include "exporter/collectors/rdma_device.h"
+#include "exporter/collectors/rdma_gid.h"
+#include "exporter/collectors/rdma_port.h"
+#include "exporter/collectors/rdma_resources.h"
+
+namespace roce {
+namespace {
+
+constexpr std::array<CollectorEntry, 8> kCollectors{{
+    {"rdma_device", true, Cadence::kSlow, LockClass::kNone, "identity of RDMA devices", make_rdma_device_collector},
+    {"rdma_port", true, Cadence::kScrape, LockClass::kPortQuery, "port state, rate, netdev, flaps",
+     make_rdma_port_collector},
+    {"hw_counters", true, Cadence::kScrape, LockClass::kNone, "the driver's hardware counters",
+     make_hw_counters_collector},
+    {"port_counters", true, Cadence::kScrape, LockClass::kNone, "traffic and error counters of the port",
+     make_port_counters_collector},
+    {"rdma_resources", true, Cadence::kScrape, LockClass::kNone, "QPs, CQs, MRs and other verbs objects in use",
+     make_rdma_resources_collector},
+    {"rdma_gid", true, Cadence::kSlow, LockClass::kNone, "health of the GID table", make_rdma_gid_collector},
+    {"cm_messages", true, Cadence::kScrape, LockClass::kNone, "connection manager messages",
+     make_cm_messages_collector},
+    {"qp_counters", false, Cadence::kSlow, LockClass::kNone, "counter sets bound to QPs", make_qp_counters_collector},
+}};
+
+}  // namespace
+
+std::span<const CollectorEntry> collector_registry() { return kCollectors; }
+
+}  // namespace roce

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/engine/engine.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "exporter/base/log.h"
+#include "exporter/catalog/catalog.h"
+#include "exporter/engine/executor.h"
+
+namespace roce {
+namespace {
+
+using Clock = Engine::Clock;
+
+constexpr auto kTick = std::chrono::milliseconds(50);
+constexpr auto kTellInFlight = std::chrono::seconds(1);
+constexpr std::size_t kDetailedDevices = 32;
+// Series of a port that the engine itself writes (roce_counters, regressions): taken off the port's limit.
+constexpr std::size_t kOwnSeriesPerPort = 8;
+
+double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+struct Run {
+  Output output;
+  std::optional<Error> error;
+  Clock::duration took{};
+  Clock::time_point finished;
+};
+
+// One collector on one device.
+struct Unit {
+  const CollectorEntry* entry = nullptr;
+  std::shared_ptr<const InventoryDevice> device;
+  std::unique_ptr<Collector> collector;
+  std::shared_ptr<const Run> last;
+  std::string logged_error;
+  bool in_flight = false;
+  std::optional<Clock::time_point> started;
+  bool rtnl = false;
+};
+
+struct DeviceUnits {
+  std::shared_ptr<const InventoryDevice> device;
+  std::shared_ptr<PortStates> port_states = std::make_shared<PortStates>();
+  std::map<const CollectorEntry*, std::shared_ptr<Unit>> units;
+};
+
+bool same_registration(const InventoryDevice& a, const InventoryDevice& b) {
+  return a.generation == b.generation && a.driver == b.driver && a.pci_address == b.pci_address && a.path == b.path;
+}
+
+}  // namespace
+
+struct Engine::State {
+  mutable std::mutex mutex;
+  std::condition_variable done;
+  std::shared_ptr<const Host> host;
+  EngineConfig config;
+  std::shared_ptr<Inventory> inventory;
+  Executor executor;
+
+  bool inventory_in_flight = false;
+  Clock::time_point inventory_started{};
+  Clock::time_point inventory_finished{};
+  DeviceList devices;
+  std::optional<Error> inventory_error;
+  bool inventory_known = false;
+
+  std::map<std::string, DeviceUnits> units;
+  std::map<std::string, std::uint64_t, std::less<>> series_dropped;
+  std::uint64_t collections = 0;
+  std::set<std::string> warned_over_limit;
+
+  void start_inventory(const std::shared_ptr<State>& self);
+  void reconcile();
+  void start(const std::shared_ptr<State>& self, const std::shared_ptr<Unit>& unit);
+  void finish(const std::shared_ptr<Unit>& unit, std::shared_ptr<const Run> run);
+  bool due(const Unit& unit, Clock::time_point now) const;
+  bool usable(const Unit& unit, Clock::time_point oldest, Clock::time_point now) const;
+  std::string_view late_reason(const Unit& unit) const;
+  bool overdue(const Unit& unit, Clock::time_point now) const;
+};
+
+void Engine::State::start_inventory(const std::shared_ptr<State>& self) {
+  inventory_in_flight = true;
+  inventory_started = Clock::now();
+  executor.submit({"inventory", false, [self, source = inventory] {
+                     auto found = source->refresh();
+                     const std::lock_guard lock(self->mutex);
+                     self->inventory_in_flight = false;
+                     if (self->inventory != source) return;  // configured anew in between
+                     if (found) {
+                       self->devices = std::move(*found);
+                       self->inventory_error.reset();
+                       self->inventory_known = true;
+                     } else {
+                       self->inventory_error = found.error();
+                     }
+                     self->inventory_finished = Clock::now();
+                     self->reconcile();
+                     self->done.notify_all();
+                   }});
+}
+
+// Makes the units agree with the devices. The caller holds the mutex.
+void Engine::State::reconcile() {
+  std::map<std::string, DeviceUnits> kept;
+  for (const auto& device : devices) {
+    DeviceUnits now;
+    const auto old = units.find(device->name);
+    if (old != units.end() && same_registration(*old->second.device, *device)) now = std::move(old->second);
+    now.device = device;
+    for (const CollectorEntry& entry : collector_registry()) {
+      if (!config.enabled(entry)) {
+        now.units.erase(&entry);
+        continue;
+      }
+      auto& unit = now.units[&entry];
+      if (!unit) {
+        unit = std::make_shared<Unit>();
+        unit->entry = &entry;
+        unit->collector = entry.create({host, device, now.port_states, config.settings});
+      }
+      unit->device = device;
+      unit->rtnl =
+          entry.locks == LockClass::kRtnl || (entry.locks == LockClass::kPortQuery && device->rtnl_port_query);
+    }
+    kept.emplace(device->name, std::move(now));
+  }
+  units = std::move(kept);
+}
+
+void Engine::State::start(const std::shared_ptr<State>& self, const std::shared_ptr<Unit>& unit) {
+  unit->in_flight = true;
+  unit->started.reset();
+  executor.submit({unit->device->card, unit->rtnl && host->live, [self, unit] {
+                     std::shared_ptr<const InventoryDevice> device;
+                     const auto begin = Clock::now();
+                     {
+                       const std::lock_guard lock(self->mutex);
+                       unit->started = begin;
+                       device = unit->device;
+                     }
+                     auto run = std::make_shared<Run>();
+                     try {
+                       unit->collector->update(std::move(device));
+                       if (auto result = unit->collector->collect(run->output); !result) run->error = result.error();
+                     } catch (const std::exception& e) {
+                       run->error = Error{ErrorKind::kIo, 0, e.what()};
+                     }
+                     run->finished = Clock::now();
+                     run->took = run->finished - begin;
+                     const std::lock_guard lock(self->mutex);
+                     self->finish(unit, std::move(run));
+                   }});
+}
+
+// The caller holds the mutex.
+void Engine::State::finish(const std::shared_ptr<Unit>& unit, std::shared_ptr<const Run> run) {
+  unit->in_flight = false;
+  unit->started.reset();
+  const std::string text = run->error ? run->error->message() : std::string();
+  if (text != unit->logged_error) {
+    // A change is worth a line; the same failure at each scrape is not.
+    if (!text.empty() && run->error->kind != ErrorKind::kAbsent)
+      log::warn("collector failed", {{"collector", unit->entry->name}, {"device", unit->device->name}, {"err", text}});
+    else if (!unit->logged_error.empty())
+      log::info("collector recovered", {{"collector", unit->entry->name}, {"device", unit->device->name}});
+    unit->logged_error = text;
+  }
+  unit->last = std::move(run);
+  done.notify_all();
+}
+
+bool Engine::State::due(const Unit& unit, Clock::time_point now) const {
+  if (unit.in_flight) return false;
+  if (!unit.last) return true;
+  const auto period = unit.entry->cadence == Cadence::kSlow ? config.slow_period : config.share_window;
+  return now - unit.last->finished >= period;
+}
+
+bool Engine::State::usable(const Unit& unit, Clock::time_point oldest, Clock::time_point now) const {
+  if (!unit.last) return false;
+  if (unit.entry->cadence == Cadence::kSlow) return now - unit.last->finished <= 2 * config.slow_period;
+  return unit.last->finished >= oldest;
+}
+
+bool Engine::State::overdue(const Unit& unit, Clock::time_point now) const {
+  if (unit.started) return now - *unit.started >= config.source_deadline;
+  return executor.blocked(unit.device->card, unit.rtnl && host->live, config.source_deadline) != Executor::Blocked::kNo;
+}
+
+std::string_view Engine::State::late_reason(const Unit& unit) const {
+  if (unit.started || !unit.in_flight) return "timeout";
+  switch (executor.blocked(unit.device->card, unit.rtnl && host->live, kTellInFlight)) {
+    case Executor::Blocked::kRtnl: return "rtnl_blocked";
+    case Executor::Blocked::kCard: return "busy";
+    case Executor::Blocked::kNo: return "timeout";
+  }
+  return "timeout";
+}
+
+std::vector<const SampleBatch*> Page::batches() const { return order_; }
+
+Engine::Engine(std::shared_ptr<const Host> host, EngineConfig config) : state_(std::make_shared<State>()) {
+  state_->host = std::move(host);
+  configure(std::move(config));
+}
+
+Engine::~Engine() = default;
+
+void Engine::configure(EngineConfig config) {
+  const std::lock_guard lock(state_->mutex);
+  const bool settings_changed = state_->config.settings != config.settings;
+  state_->config = std::move(config);
+  state_->inventory = std::make_shared<Inventory>(state_->host, state_->config.device_wanted);
+  state_->inventory_known = false;
+  state_->inventory_in_flight = false;
+  state_->inventory_finished = {};
+  if (settings_changed) state_->units.clear();
+}
+
+void Engine::devices_changed() {
+  const std::lock_guard lock(state_->mutex);
+  state_->inventory->invalidate();
+  state_->inventory_finished = {};
+}
+
+std::uint64_t Engine::collections() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->collections;
+}
+
+unsigned Engine::worker_threads() const { return state_->executor.workers(); }
+
+Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::string>& only) {
+  State& s = *state_;
+  const auto begin = Clock::now();
+  const auto deadline = begin + budget;
+  const auto wanted = [&](const CollectorEntry& entry) {
+    return only.empty() || std::find(only.begin(), only.end(), entry.name) != only.end();
+  };
+
+  std::unique_lock lock(s.mutex);
+  const auto oldest = begin - s.config.share_window;
+  // 1. Which devices are there. A listing that hangs leaves the last one in use.
+  if (!s.inventory_in_flight && s.inventory_finished < oldest) s.start_inventory(state_);
+  const auto inventory_deadline = std::min(deadline, std::max(begin, s.inventory_started) + s.config.source_deadline);
+  while (s.inventory_in_flight && Clock::now() < inventory_deadline) {
+    s.done.wait_for(lock, kTick);
+    lock.unlock();
+    s.executor.relieve();
+    lock.lock();
+  }
+
+  // 2. Start what is due.
+  std::vector<std::shared_ptr<Unit>> units;
+  bool started_any = false;
+  for (const auto& device : s.devices) {
+    const auto at = s.units.find(device->name);
+    if (at == s.units.end()) continue;
+    for (const CollectorEntry& entry : collector_registry()) {
+      const auto unit = at->second.units.find(&entry);
+      if (unit == at->second.units.end() || !wanted(entry)) continue;
+      if (s.due(*unit->second, begin)) {
+        s.start(state_, unit->second);
+        started_any = true;
+      }
+      units.push_back(unit->second);
+    }
+  }
+  if (started_any) ++s.collections;
+
+  // 3. Wait for them, but not for those that hang.
+  const auto pending = [&](const std::shared_ptr<Unit>& unit) {
+    const auto now = Clock::now();
+    if (!unit->in_flight) return false;
+    if (unit->entry->cadence == Cadence::kSlow && s.usable(*unit, oldest, now)) return false;
+    return !s.overdue(*unit, now);
+  };
+  while (Clock::now() < deadline && std::any_of(units.begin(), units.end(), pending)) {
+    s.done.wait_until(lock, std::min(deadline, Clock::now() + kTick));
+    lock.unlock();
+    s.executor.relieve();
+    lock.lock();
+  }
+
+  // 4. Put the page together.
+  Page page;
+  auto own = std::make_shared<SampleBatch>();
+  const auto now = Clock::now();
+  page.devices = s.devices.size();
+  std::map<std::string_view, std::pair<std::size_t, double>> healthy;  // collector -> runs and seconds, above the limit
+  const bool detailed = s.devices.size() <= kDetailedDevices;
+  const auto say = [&](const Unit& unit, bool ok, std::string_view reason, std::string detail, double took) {
+    const std::string_view collector = unit.entry->name;
+    const std::string& device = unit.device->name;
+    if (ok && !detailed) {
+      auto& [runs, total] = healthy[collector];
+      ++runs;
+      total += took;
+    } else {
+      own->add(metric::collector_success, {collector, device}, ok);
+      own->add(metric::collector_duration, {collector, device}, took);
+    }
+    if (!ok) own->add(metric::collector_failure, {collector, device, reason}, 1);
+    page.sources.push_back({std::string(collector), device, ok, std::string(reason), std::move(detail)});
+  };
+
+  std::map<std::string_view, std::size_t> port_series;  // of the device at hand, by port label
+  std::map<std::string, std::array<std::uint32_t, kCounterStates>, std::less<>> counters;
+  std::map<std::string, std::uint64_t, std::less<>> regressions;
+  const auto end_device = [&](const std::string& device) {
+    for (const auto& [port, states] : counters)
+      for (std::size_t i = 0; i < kCounterStates; ++i)
+        if (states[i] != 0 || i == 0)
+          own->add(metric::counters, {device, port, to_string(static_cast<CounterState>(i))}, states[i]);
+    for (const auto& [port, count] : regressions) own->add(metric::counter_regressions, {device, port}, count);
+    counters.clear();
+    regressions.clear();
+    port_series.clear();
+  };
+
+  // Adds a part up to the port's limit: a part that fits goes in whole, one that does not is copied up to the limit.
+  const std::size_t limit = s.config.series_per_port - std::min(s.config.series_per_port, kOwnSeriesPerPort);
+  const auto add_part = [&](const Unit& unit, const std::shared_ptr<const Part>& part) {
+    const SampleBatch& batch = part->samples;
+    std::size_t dropped = 0;
+    std::shared_ptr<SampleBatch> cut;
+    std::vector<std::string_view> labels;
+    for (std::size_t i = 0; i < batch.samples().size(); ++i) {
+      const SampleBatch::Sample& sample = batch.samples()[i];
+      const bool has_port = sample.metric->labels.starts_with("device,port");
+      std::size_t& used = port_series[has_port ? batch.label(sample, 1) : std::string_view{}];
+      if (used >= limit) {
+        ++dropped;
+        if (!cut) {
+          cut = std::make_shared<SampleBatch>();
+          for (std::size_t j = 0; j < i; ++j) {
+            labels.clear();
+            for (std::size_t l = 0; l < batch.samples()[j].label_count; ++l) labels.push_back(batch.label(batch.samples()[j], l));
+            cut->add(*batch.samples()[j].metric, labels, batch.samples()[j].value);
+          }
+        }
+        continue;
+      }
+      ++used;
+      if (cut) {
+        labels.clear();
+        for (std::size_t l = 0; l < sample.label_count; ++l) labels.push_back(batch.label(sample, l));
+        cut->add(*sample.metric, labels, sample.value);
+      }
+    }
+    page.parts.push_back(part);
+    if (cut) {
+      page.kept_.push_back(cut);
+      page.order_.push_back(cut.get());
+    } else {
+      page.order_.push_back(&batch);
+    }
+    if (dropped != 0) {
+      s.series_dropped[std::string(unit.entry->name)] += dropped;
+      if (s.warned_over_limit.insert(unit.device->name).second)
+        log::warn("series limit of a port reached, the rest is left out",
+                  {{"device", unit.device->name}, {"collector", unit.entry->name}, {"limit", s.config.series_per_port}});
+    }
+    for (const auto& [port, states] : part->counters) {
+      auto& sum = counters[port];
+      for (std::size_t i = 0; i < kCounterStates; ++i) sum[i] += states[i];
+      regressions[port] += part->regressions;
+    }
+  };
+
+  const Unit* previous = nullptr;
+  for (const auto& unit : units) {
+    if (previous != nullptr && previous->device->name != unit->device->name) end_device(previous->device->name);
+    previous = unit.get();
+    if (!s.usable(*unit, oldest, now)) {
+      const double took = unit->started ? seconds(now - *unit->started) : 0;
+      const std::string_view reason = s.late_reason(*unit);
+      say(*unit, false, reason, "no answer within the deadline", took);
+      page.complete = false;
+      continue;
+    }
+    const Run& run = *unit->last;
+    Clock::duration age = unit->entry->cadence == Cadence::kSlow ? now - run.finished : Clock::duration::zero();
+    for (const auto& part : run.output.parts) {
+      add_part(*unit, part);
+      // A part from before this run was repeated (a port that is down).
+      if (part->read_at + s.config.share_window < run.finished - run.took) age = std::max(age, now - part->read_at);
+    }
+    if (unit->entry->cadence == Cadence::kSlow || age > Clock::duration::zero())
+      own->add(metric::source_age, {unit->entry->name, unit->device->name}, seconds(age));
+    if (run.error)
+      say(*unit, false, to_string(run.error->kind), run.error->message(), seconds(run.took));
+    else
+      say(*unit, true, "", "", seconds(run.took));
+  }
+  if (previous != nullptr) end_device(previous->device->name);
+
+  for (const auto& [collector, sum] : healthy) {
+    own->add(metric::collector_success, {collector, ""}, 1);
+    own->add(metric::collector_duration, {collector, ""}, sum.second);
+  }
+  if (s.inventory_error || (!s.inventory_known && s.inventory_in_flight)) {
+    const std::string reason(s.inventory_error ? to_string(s.inventory_error->kind) : "timeout");
+    own->add(metric::collector_success, {"inventory", ""}, 0);
+    own->add(metric::collector_failure, {"inventory", "", reason}, 1);
+    page.sources.push_back({"inventory", "", false, reason,
+                            s.inventory_error ? s.inventory_error->message() : "devices could not be listed in time"});
+    page.complete = false;
+  } else {
+    own->add(metric::rdma_devices, {}, static_cast<std::uint64_t>(s.devices.size()));
+  }
+  for (const CollectorEntry& entry : collector_registry()) {
+    const auto dropped = s.series_dropped.find(entry.name);
+    own->add(metric::series_dropped, {entry.name}, dropped == s.series_dropped.end() ? std::uint64_t{0} : dropped->second);
+  }
+  std::set<std::pair<std::string, std::string>> told;
+  for (const CallTracker::Call& call : s.host->calls->in_flight(kTellInFlight))
+    if (told.emplace(call.call, call.object).second)
+      own->add(metric::kernel_call_in_flight, {call.call, call.object}, seconds(now - call.since));
+  page.own = own;
+  page.order_.push_back(own.get());
+  return page;
+}
+
+}  // namespace roce

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs the collectors and puts pages together. A request waits for what it needs until its deadline; what is late is
+// absent and says so; requests that come together, or within a second, share the same reads. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/collectors/collector.h"
+#include "exporter/kernel/host.h"
+
+namespace roce {
+
+struct EngineConfig {
+  // Whether a collector of the registry runs.
+  std::function<bool(const CollectorEntry&)> enabled;
+  // Whether a device may be touched, by its name.
+  std::function<bool(std::string_view)> device_wanted;
+  CollectorSettings settings;
+
+  // Bounds; the defaults are the documented ones, tests shorten them.
+  std::chrono::milliseconds source_deadline{2000};
+  std::chrono::milliseconds share_window{1000};
+  std::chrono::milliseconds slow_period{60000};
+  std::size_t series_per_port = 250;
+};
+
+// How one collector stands on one device.
+struct SourceState {
+  std::string collector;
+  std::string device;  // empty for the host
+  bool ok = false;
+  std::string reason;  // why not: the error's kind, timeout, busy, rtnl_blocked
+  std::string detail;  // one line for people
+};
+
+// One collection, ready to be rendered.
+struct Page {
+  std::vector<std::shared_ptr<const Part>> parts;  // in device and registry order
+  std::shared_ptr<const SampleBatch> own;          // what the engine says of the collection
+  std::vector<SourceState> sources;
+  std::size_t devices = 0;
+  bool complete = true;  // false: written at the deadline without everything
+
+  // All batches in page order, for render_text and for verdicts.
+  std::vector<const SampleBatch*> batches() const;
+
+ private:
+  friend class Engine;
+  std::vector<std::shared_ptr<const SampleBatch>> kept_;  // batches cut at a limit
+  std::vector<const SampleBatch*> order_;
+};
+
+class Engine {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Engine(std::shared_ptr<const Host> host, EngineConfig config);
+  ~Engine();
+
+  // Collects within `budget`. `only` names the collectors wanted; empty: all that are enabled.
+  Page collect(std::chrono::milliseconds budget, const std::vector<std::string>& only = {});
+
+  // Takes another configuration. Counters keep their history where their collector goes on.
+  void configure(EngineConfig config);
+
+  // Hotplug: look devices up again at the next collection.
+  void devices_changed();
+
+  std::uint64_t collections() const;
+  unsigned worker_threads() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace roce

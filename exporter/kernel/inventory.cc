@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/kernel/inventory.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "exporter/base/parse.h"
+#include "exporter/kernel/files.h"
+
+namespace roce {
+namespace {
+
+constexpr auto kLookUpAgain = std::chrono::seconds(60);
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kDrivers{{
+    {"mlx5_core", "mlx5"},   {"mlx5_ib", "mlx5"},     {"mlx4_core", "mlx4"}, {"mlx4_ib", "mlx4"},
+    {"bnxt_en", "bnxt_re"},  {"bnxt_re", "bnxt_re"},  {"ice", "irdma"},      {"idpf", "irdma"},
+    {"irdma", "irdma"},      {"i40iw", "irdma"},      {"efa", "efa"},        {"erdma", "erdma"},
+    {"hns3", "hns"},         {"hns_roce_hw_v2", "hns"}, {"mana", "mana"},    {"cxgb4", "cxgb4"},
+    {"hfi1", "hfi1"},        {"rdma_rxe", "rxe"},     {"ionic", "ionic"},    {"i40e", "irdma"},
+}};
+
+// Drivers whose port query asks the netdev for its speed under the RTNL lock (they use the core's Ethernet helper).
+constexpr std::array<std::string_view, 7> kRtnlPortQuery{"bnxt_re", "irdma", "rxe", "siw", "erdma", "hns", "qedr"};
+
+bool hex_run(std::string_view text, std::size_t least, std::size_t most) {
+  return text.size() >= least && text.size() <= most &&
+         std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+// domain:bus:device.function
+bool is_pci_address(std::string_view text) {
+  const auto first = text.find(':');
+  if (first == std::string_view::npos) return false;
+  const auto second = text.find(':', first + 1);
+  if (second == std::string_view::npos) return false;
+  const auto dot = text.find('.', second + 1);
+  if (dot == std::string_view::npos) return false;
+  return hex_run(text.substr(0, first), 4, 8) && hex_run(text.substr(first + 1, second - first - 1), 2, 2) &&
+         hex_run(text.substr(second + 1, dot - second - 1), 2, 2) && text.size() == dot + 2 && text[dot + 1] >= '0' &&
+         text[dot + 1] <= '7';
+}
+
+std::string value_or_empty(Result<std::string> result) { return result ? std::move(*result) : std::string(); }
+
+// DRIVER= line of a uevent file: made trees and some recordings hold it without the driver link.
+std::string driver_of_uevent(const std::string& path) {
+  const auto text = read_file(path, 4096);
+  if (!text) return {};
+  std::string_view rest = *text;
+  while (!rest.empty()) {
+    const auto end = rest.find('\n');
+    const std::string_view line = rest.substr(0, end);
+    if (line.starts_with("DRIVER=")) return std::string(trim(line.substr(7)));
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  }
+  return {};
+}
+
+// The drivers of the mlx family name the PCI device in hca_type ("MT4123"); that is told apart where no driver link is.
+std::string_view driver_of_hca_type(std::string_view hca_type) {
+  if (!hca_type.starts_with("MT")) return {};
+  const auto id = parse_u64(hca_type.substr(2));
+  if (!id) return {};
+  return *id >= 4113 ? "mlx5" : "mlx4";  // 4113 = 0x1011, Connect-IB, the first mlx5 device
+}
+
+std::string_view driver_of_vendor(std::string_view vendor) {
+  if (vendor == "0x1d0f") return "efa";
+  if (vendor == "0x1ded") return "erdma";
+  if (vendor == "0x14e4") return "bnxt_re";
+  if (vendor == "0x1414") return "mana";
+  if (vendor == "0x1dd8") return "ionic";
+  return {};
+}
+
+// The netdevs of the device's parent, each with the port it belongs to (dev_port counts from 0).
+std::vector<std::pair<unsigned, std::string>> netdevs_of_parent(const std::string& device_dir) {
+  std::vector<std::pair<unsigned, std::string>> result;
+  const auto names = list_directory(device_dir + "/device/net");
+  if (!names) return result;
+  for (const std::string& name : *names) {
+    const auto port = read_u64(device_dir + "/device/net/" + name + "/dev_port");
+    result.emplace_back(port ? static_cast<unsigned>(*port) : 0U, name);
+  }
+  return result;
+}
+
+std::string netdev_of_port(const std::string& device_dir, unsigned port,
+                           const std::vector<std::pair<unsigned, std::string>>& parents) {
+  if (parents.size() == 1) return parents.front().second;
+  for (const auto& [dev_port, name] : parents)
+    if (dev_port + 1 == port) return name;
+  // Software devices name their netdev in `parent`; others through the first GID.
+  if (auto name = value_or_empty(read_attribute(device_dir + "/parent")); !name.empty()) return name;
+  return value_or_empty(read_attribute(device_dir + "/ports/" + std::to_string(port) + "/gid_attrs/ndevs/0"));
+}
+
+}  // namespace
+
+std::string_view counter_driver(std::string_view kernel_driver) {
+  for (const auto& [kernel, key] : kDrivers)
+    if (kernel == kernel_driver) return key;
+  return {};
+}
+
+std::string_view pci_address_in(std::string_view path) {
+  while (!path.empty()) {
+    const auto slash = path.rfind('/');
+    const std::string_view last = path.substr(slash == std::string_view::npos ? 0 : slash + 1);
+    if (is_pci_address(last)) return last;
+    if (slash == std::string_view::npos) break;
+    path = path.substr(0, slash);
+  }
+  return {};
+}
+
+Inventory::Inventory(std::shared_ptr<const Host> host, std::function<bool(std::string_view)> wanted)
+    : host_(std::move(host)), wanted_(std::move(wanted)), epoch_(std::make_shared<std::atomic<std::uint64_t>>(0)) {}
+
+void Inventory::invalidate() { epoch_->fetch_add(1); }
+
+Result<DeviceList> Inventory::refresh() {
+  const std::string class_dir = host_->rdma_class();
+  const CallTracker::Scope scope(host_->calls.get(), "rdma_devices", "");
+  std::map<std::string, std::optional<RdmaDevice>> found;
+  if (auto names = list_directory(class_dir)) {
+    for (std::string& name : *names)
+      if (wanted_(name)) found.emplace(std::move(name), std::nullopt);
+  } else if (names.error().kind != ErrorKind::kAbsent) {
+    return tl::unexpected(names.error());
+  }
+  if (host_->rdma) {
+    // A failing dump costs the netlink sources only: the class directory has named the devices.
+    if (auto devices = host_->rdma->devices())
+      for (RdmaDevice& device : *devices)
+        if (found.contains(device.name) || (!host_->live && wanted_(device.name))) {
+          std::string name = device.name;
+          found[name] = std::move(device);
+        }
+  }
+
+  const std::uint64_t epoch = epoch_->load();
+  struct stat status {};
+  std::string identity;
+  if (stat(class_dir.c_str(), &status) == 0)
+    identity = std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+  const bool all_again = epoch != seen_epoch_ || identity != class_identity_;
+  seen_epoch_ = epoch;
+  class_identity_ = identity;
+
+  const auto now = Clock::now();
+  std::map<std::string, Known> known;
+  DeviceList list;
+  list.reserve(found.size());
+  for (auto& [name, netlink] : found) {
+    const auto old = known_.find(name);
+    const std::uint64_t generation = netlink ? netlink->index : 0;
+    if (!all_again && old != known_.end() && old->second.device->generation == generation &&
+        now - old->second.looked_up < kLookUpAgain) {
+      known.emplace(name, old->second);
+    } else {
+      known.emplace(name, Known{look_up(name, netlink), now});
+    }
+    list.push_back(known.at(name).device);
+  }
+  known_ = std::move(known);
+  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return natural_less(a->name, b->name); });
+  return list;
+}
+
+std::shared_ptr<const InventoryDevice> Inventory::look_up(const std::string& name,
+                                                          const std::optional<RdmaDevice>& netlink) const {
+  auto device = std::make_shared<InventoryDevice>();
+  device->name = name;
+  device->netlink = netlink;
+  device->generation = netlink ? netlink->index : 0;
+  const std::string dir = host_->rdma_class() + "/" + name;
+  if (exists(dir)) device->path = dir;
+
+  device->kernel_driver = value_or_empty(link_basename(dir + "/device/driver"));
+  if (device->kernel_driver.empty()) device->kernel_driver = driver_of_uevent(dir + "/device/uevent");
+  device->driver = counter_driver(device->kernel_driver);
+  if (device->driver.empty())
+    device->driver = driver_of_hca_type(value_or_empty(read_attribute(dir + "/hca_type")));
+  if (device->driver.empty()) device->driver = driver_of_vendor(value_or_empty(read_attribute(dir + "/device/vendor")));
+  if (device->driver.empty() && exists(dir + "/parent")) device->driver = "rxe";  // only rxe has this attribute
+
+  if (const auto parent = resolve(dir + "/device")) device->pci_address = pci_address_in(*parent);
+  if (device->pci_address.empty()) {
+    // A made tree may hold the parent's uevent without its link.
+    if (const auto text = read_file(dir + "/device/uevent", 4096)) {
+      const auto at = text->find("PCI_SLOT_NAME=");
+      if (at != std::string::npos) {
+        const std::string_view slot = std::string_view(*text).substr(at + 14);
+        if (const auto address = trim(slot.substr(0, slot.find('\n'))); is_pci_address(address))
+          device->pci_address = address;
+      }
+    }
+  }
+  std::string physical = device->pci_address;
+  if (const auto function = link_basename(dir + "/device/physfn")) physical = *function;
+  device->card = physical.empty() ? name : physical.substr(0, physical.rfind('.'));
+  if (const auto node = read_attribute(dir + "/device/numa_node"))
+    if (const auto number = parse_i64(*node); number && *number >= 0) device->numa_node = std::to_string(*number);
+  device->rtnl_port_query =
+      std::find(kRtnlPortQuery.begin(), kRtnlPortQuery.end(), device->driver) != kRtnlPortQuery.end();
+
+  const auto parents = netdevs_of_parent(dir);
+  if (const auto names = list_directory(dir + "/ports")) {
+    for (const std::string& text : *names)
+      if (const auto number = parse_u64(text); number && *number > 0 && *number < 256)
+        device->ports.push_back({static_cast<unsigned>(*number), std::to_string(*number),
+                                 netdev_of_port(dir, static_cast<unsigned>(*number), parents)});
+  } else if (names.error().kind != ErrorKind::kAbsent) {
+    device->ports_error = names.error();
+  } else if (host_->rdma && netlink && !host_->live) {
+    // A recording may hold netlink alone. On a live kernel the port query is left to the port's own collector: it can
+    // wait for the firmware, and nobody else should.
+    if (const auto ports = host_->rdma->ports(*netlink))
+      for (const RdmaPort& port : *ports)
+        device->ports.push_back({port.port, std::to_string(port.port), port.netdev});
+  }
+  return device;
+}
+
+}  // namespace roce
