@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RDMA state of the running kernel by RDMA netlink. Thread-safe: each request has a socket of its own, since the kernel
+// works on a request inside the sender's send or receive call, for as long as a driver's firmware takes; nothing can
+// cancel that, but no other caller waits for it. Such a call is visible in the CallTracker while it lasts (`rdma_get`,
+// `rdma_port_get`, `rdma_stat_get`, `rdma_stat_get_status`, `rdma_stat_get_qp`, `rdma_res_get`, `rdma_sys_get`).
+//
+// No socket is opened while the RDMA core is not loaded, because opening one would load it: all calls then answer
+// kAbsent. Errors carry the kernel's errno and, when it gave one, its explanation. A device that has gone is kAbsent;
+// what kernel or driver cannot do is kUnsupported (the kernel says EINVAL for both, so the device is asked for again).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "exporter/base/result.h"
+#include "exporter/kernel/call_tracker.h"
+#include "exporter/kernel/rdma.h"
+
+namespace roce {
+
+// A datagram connection with the kernel, for one request at a time.
+class NetlinkChannel {
+ public:
+  virtual ~NetlinkChannel() = default;
+  virtual Result<void> send(std::span<const std::byte> message) = 0;
+  // Waits for one datagram from the kernel and gives its size. Error.err: EAGAIN none came in time, ENOBUFS some were
+  // lost, EMSGSIZE it is larger than the buffer.
+  virtual Result<std::size_t> receive(std::span<std::byte> buffer) = 0;
+};
+
+struct RdmaNetlinkOptions {
+  std::string sysfs_root = "/sys";  // where `class/infiniband` and `module/ib_core` tell whether the core is loaded
+  CallTracker* tracker = nullptr;   // must outlive the source
+  // Replaces the kernel's socket (tests).
+  std::function<Result<std::unique_ptr<NetlinkChannel>>()> connect;
+};
+
+std::unique_ptr<RdmaSource> open_rdma_netlink(RdmaNetlinkOptions options);
+
+}  // namespace roce
