@@ -153,12 +153,11 @@ enum class Progress { kMore, kDone, kInterrupted };
 
 class NetlinkRdma final : public RdmaSource {
  public:
-  explicit NetlinkRdma(RdmaNetlinkOptions options)
-      : options_(std::move(options)),
-        class_path_(options_.sysfs_root + "/class/infiniband"),
-        core_path_(options_.sysfs_root + "/module/ib_core") {
-    if (!options_.connect) options_.connect = &KernelChannel::open;
-  }
+  NetlinkRdma(const std::string& sysfs_root, std::shared_ptr<CallTracker> tracker, NetlinkConnect connect)
+      : class_path_(sysfs_root + "/class/infiniband"),
+        core_path_(sysfs_root + "/module/ib_core"),
+        tracker_(std::move(tracker)),
+        connect_(connect ? std::move(connect) : &KernelChannel::open) {}
 
   Result<std::vector<RdmaDevice>> devices() override {
     std::vector<RdmaDevice> all;
@@ -301,8 +300,8 @@ class NetlinkRdma final : public RdmaSource {
     const std::uint32_t sequence = sequence_.fetch_add(1, std::memory_order_relaxed);
     header->nlmsg_seq = sequence;
 
-    ROCE_TRY(auto channel, options_.connect());
-    const CallTracker::Scope scope(options_.tracker, request.call, request.object);
+    ROCE_TRY(auto channel, connect_());
+    const CallTracker::Scope scope(tracker_.get(), request.call, request.object);
     ROCE_TRY_VOID(channel->send(std::as_bytes(std::span(reinterpret_cast<const char*>(header), header->nlmsg_len))));
 
     const auto limit = Clock::now() + kDumpLimit;
@@ -375,16 +374,18 @@ class NetlinkRdma final : public RdmaSource {
     return Progress::kMore;
   }
 
-  RdmaNetlinkOptions options_;
   const std::string class_path_;
   const std::string core_path_;
+  const std::shared_ptr<CallTracker> tracker_;
+  const NetlinkConnect connect_;
   std::atomic<std::uint32_t> sequence_{1};
 };
 
 }  // namespace
 
-std::unique_ptr<RdmaSource> open_rdma_netlink(RdmaNetlinkOptions options) {
-  return std::make_unique<NetlinkRdma>(std::move(options));
+std::unique_ptr<RdmaSource> open_rdma_netlink(const std::string& sysfs_root, std::shared_ptr<CallTracker> tracker,
+                                              NetlinkConnect connect) {
+  return std::make_unique<NetlinkRdma>(sysfs_root, std::move(tracker), std::move(connect));
 }
 
 }  // namespace roce

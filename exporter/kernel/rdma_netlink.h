@@ -32,13 +32,11 @@ class NetlinkChannel {
   virtual Result<std::size_t> receive(std::span<std::byte> buffer) = 0;
 };
 
-struct RdmaNetlinkOptions {
-  std::string sysfs_root = "/sys";  // where `class/infiniband` and `module/ib_core` tell whether the core is loaded
-  CallTracker* tracker = nullptr;   // must outlive the source
-  // Replaces the kernel's socket (tests).
-  std::function<Result<std::unique_ptr<NetlinkChannel>>()> connect;
-};
+using NetlinkConnect = std::function<Result<std::unique_ptr<NetlinkChannel>>()>;
 
-std::unique_ptr<RdmaSource> open_rdma_netlink(RdmaNetlinkOptions options);
+// `sysfs_root`: where `class/infiniband` and `module/ib_core` tell whether the RDMA core is loaded. `tracker` may be
+// null. `connect` replaces the kernel's socket (tests).
+std::unique_ptr<RdmaSource> open_rdma_netlink(const std::string& sysfs_root, std::shared_ptr<CallTracker> tracker = {},
+                                              NetlinkConnect connect = {});
 
 }  // namespace roce
