@@ -49,13 +49,17 @@ struct Options {
   bool hide_identity = false;
 
   std::string config_file;
-  std::string check_config_target;          // check-config FILE
+  std::string check_config_target;            // check-config FILE
   std::string reference_format = "markdown";  // metrics-reference
   log::Level log_level = log::Level::kInfo;
   log::Format log_format = log::Format::kLogfmt;
+
+  // Long names of the flags that were given, without dashes ("log.level", "collector.NAME"): the file leaves these be.
+  std::vector<std::string> set_by_flag;
 };
 
-// How parsing ended when it is not a configuration to run with.
+// How parsing ended when it is not a configuration to run with. Texts come with their line end, to be written as they
+// are.
 struct Exit {
   int code = 0;
   std::string out;  // to stdout: help, version
@@ -69,14 +73,20 @@ struct CollectorChoice {
   std::string_view help;
 };
 
-// Parses the command line and, when named, the configuration file.
+// Parses the command line and, when named and the command reads this host, the configuration file. Depends on nothing
+// but its arguments and the files they name, so a reload is a second call with the same arguments; on failure the
+// options of the first call stay in force. Thread-safe; throws nothing.
 tl::expected<Options, Exit> parse_command_line(int argc, const char* const* argv,
                                                const std::vector<CollectorChoice>& collectors);
 
-// Applies a YAML file to `options` where flags (named in `set_by_flag`, the long names) have not decided. On failure:
-// "FILE:LINE: key `x`: what was found, what is allowed", nothing changed.
+// Applies a YAML file to `options` where flags (named in `set_by_flag`, the long names) have not decided. On failure
+// one line without its end, nothing changed: "FILE:LINE: key `x`: found ..., allowed ...", which also names every
+// further problem of the file. Thread-safe; throws nothing.
 tl::expected<Options, std::string> apply_config_file(const std::string& file, const Options& options,
                                                      const std::vector<std::string>& set_by_flag,
                                                      const std::vector<CollectorChoice>& collectors);
+
+// The command check-config: "FILE: ok" and 0, or the problems and 2.
+Exit check_config(const std::string& file, const std::vector<CollectorChoice>& collectors);
 
 }  // namespace roce

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/config/help.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+
+#include <string_view>
+
+#include "exporter/base/version.h"
+#include "exporter/config/setting.h"
+
+namespace roce::config {
+namespace {
+
+constexpr std::size_t kWidth = 80;
+constexpr std::size_t kIndent = 6;
+
+// Appends `text`, broken between words, each line indented.
+void append_wrapped(std::string& out, std::string_view text, std::size_t indent = kIndent) {
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    if (column > indent && column + 1 + word.size() > kWidth) {
+      out += '\n';
+      column = 0;
+    }
+    if (column == 0) {
+      out.append(indent, ' ');
+      column = indent;
+    } else {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  out += '\n';
+}
+
+void append_setting(std::string& out, const Setting& setting, const Options& defaults) {
+  out += fmt::format("  --{}", setting.flag);
+  if (setting.kind != Kind::kSwitch) out += fmt::format("={}", setting.value);
+  out += '\n';
+  std::string help(setting.help);
+  if (const std::string value = setting.get(defaults); !value.empty()) help += fmt::format(" Default: {}.", value);
+  append_wrapped(out, help);
+}
+
+}  // namespace
+
+std::string help_text(const std::vector<CollectorChoice>& collectors) {
+  std::string out =
+      "usage: roce_exporter [FLAGS] [COMMAND]\n\n"
+      "Publishes the RDMA and RoCE state of this host for Prometheus.\n\n"
+      "Commands (none: serve):\n"
+      "  print\n"
+      "      Collect once and write the metrics to standard output.\n"
+      "  check-config FILE\n"
+      "      Check a configuration file and say what is wrong with it.\n"
+      "  metrics-reference [--format=markdown|json]\n"
+      "      Describe every metric that can be published.\n\n";
+  append_wrapped(out,
+                 "A value follows its flag after = or a blank. A switch is turned on by --NAME or --NAME=true, off by "
+                 "--no-NAME or --NAME=false. Flags may stand before or after the command.",
+                 0);
+  const Options defaults;
+  std::string_view group;
+  const auto list_collectors = [&] {
+    if (collectors.empty()) return;
+    out += "\nCollectors, each with --collector.NAME and --no-collector.NAME:\n";
+    for (const CollectorChoice& collector : collectors) {
+      out += fmt::format("  --collector.{}\n", collector.name);
+      append_wrapped(out, fmt::format("{} Default: {}.", collector.help, collector.by_default ? "on" : "off"));
+    }
+  };
+  for (const Setting& setting : settings()) {
+    if (setting.group != group) {
+      if (group == "Collectors") list_collectors();
+      group = setting.group;
+      out += fmt::format("\n{}:\n", group == "Collectors" ? "What to collect" : group);
+    }
+    append_setting(out, setting, defaults);
+  }
+  out += "  --version\n      Show the version.\n  -h, --help\n      Show this help.\n";
+  return out;
+}
+
+std::string version_text() {
+  struct utsname system{};
+  std::string platform = "linux";
+  if (::uname(&system) == 0) platform += fmt::format("/{}", system.machine);
+#ifdef __clang__
+  const std::string compiler = fmt::format("clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+  const std::string compiler = fmt::format("g++ {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+  return fmt::format("roce_exporter, version {}\n  compiler:  {}\n  platform:  {}\n", kVersion, compiler, platform);
+}
+
+}  // namespace roce::config
