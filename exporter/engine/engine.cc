@@ -218,7 +218,8 @@ void Engine::configure(EngineConfig config) {
   const std::lock_guard lock(state_->mutex);
   const bool settings_changed = state_->config.settings != config.settings;
   state_->config = std::move(config);
-  state_->inventory = std::make_shared<Inventory>(state_->host, state_->config.device_wanted);
+  state_->inventory = std::make_shared<Inventory>(state_->host, state_->config.device_wanted,
+                                                  state_->config.netdev_wanted);
   state_->inventory_known = false;
   state_->inventory_in_flight = false;
   state_->inventory_finished = {};

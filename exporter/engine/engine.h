@@ -21,6 +21,8 @@ struct EngineConfig {
   std::function<bool(const CollectorEntry&)> enabled;
   // Whether a device may be touched, by its name.
   std::function<bool(std::string_view)> device_wanted;
+  // The same for network devices.
+  std::function<bool(std::string_view)> netdev_wanted;
   CollectorSettings settings;
 
   // Bounds; the defaults are the documented ones, tests shorten them.

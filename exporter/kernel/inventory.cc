@@ -79,11 +79,13 @@ std::string_view driver_of_vendor(std::string_view vendor) {
 }
 
 // The netdevs of the device's parent, each with the port it belongs to (dev_port counts from 0).
-std::vector<std::pair<unsigned, std::string>> netdevs_of_parent(const std::string& device_dir) {
+std::vector<std::pair<unsigned, std::string>> netdevs_of_parent(const std::string& device_dir,
+                                                              const Inventory::NameFilter& wanted) {
   std::vector<std::pair<unsigned, std::string>> result;
   const auto names = list_directory(device_dir + "/device/net");
   if (!names) return result;
   for (const std::string& name : *names) {
+    if (!wanted(name)) continue;
     const auto port = read_u64(device_dir + "/device/net/" + name + "/dev_port");
     result.emplace_back(port ? static_cast<unsigned>(*port) : 0U, name);
   }
@@ -119,8 +121,11 @@ std::string_view pci_address_in(std::string_view path) {
   return {};
 }
 
-Inventory::Inventory(std::shared_ptr<const Host> host, std::function<bool(std::string_view)> wanted)
-    : host_(std::move(host)), wanted_(std::move(wanted)), epoch_(std::make_shared<std::atomic<std::uint64_t>>(0)) {}
+Inventory::Inventory(std::shared_ptr<const Host> host, NameFilter wanted, NameFilter netdev_wanted)
+    : host_(std::move(host)),
+      wanted_(std::move(wanted)),
+      netdev_wanted_(std::move(netdev_wanted)),
+      epoch_(std::make_shared<std::atomic<std::uint64_t>>(0)) {}
 
 void Inventory::invalidate() { epoch_->fetch_add(1); }
 
@@ -210,12 +215,14 @@ std::shared_ptr<const InventoryDevice> Inventory::look_up(const std::string& nam
   device->rtnl_port_query =
       std::find(kRtnlPortQuery.begin(), kRtnlPortQuery.end(), device->driver) != kRtnlPortQuery.end();
 
-  const auto parents = netdevs_of_parent(dir);
+  const auto parents = netdevs_of_parent(dir, netdev_wanted_);
   if (const auto names = list_directory(dir + "/ports")) {
     for (const std::string& text : *names)
       if (const auto number = parse_u64(text); number && *number > 0 && *number < 256)
         device->ports.push_back({static_cast<unsigned>(*number), std::to_string(*number),
                                  netdev_of_port(dir, static_cast<unsigned>(*number), parents)});
+    for (InventoryPort& port : device->ports)
+      if (!port.netdev.empty() && !netdev_wanted_(port.netdev)) port.netdev.clear();
   } else if (names.error().kind != ErrorKind::kAbsent) {
     device->ports_error = names.error();
   } else if (host_->rdma && netlink && !host_->live) {

@@ -46,8 +46,10 @@ using DeviceList = std::vector<std::shared_ptr<const InventoryDevice>>;
 class Inventory {
  public:
   using Clock = std::chrono::steady_clock;
-  // `wanted` says by name whether a device may be touched at all; it is asked before anything of it is opened.
-  Inventory(std::shared_ptr<const Host> host, std::function<bool(std::string_view)> wanted);
+  using NameFilter = std::function<bool(std::string_view)>;
+  // The filters say by name whether an RDMA device or a netdev may be touched at all; they are asked before anything
+  // of it is opened.
+  Inventory(std::shared_ptr<const Host> host, NameFilter wanted, NameFilter netdev_wanted);
 
   // Lists the devices. Names are listed each time; what a device sits on is looked up when it is new, after
   // invalidate(), and once a minute. Not thread-safe. An absent class directory is an empty list.
@@ -65,7 +67,8 @@ class Inventory {
   std::shared_ptr<const InventoryDevice> look_up(const std::string& name, const std::optional<RdmaDevice>& netlink) const;
 
   std::shared_ptr<const Host> host_;
-  std::function<bool(std::string_view)> wanted_;
+  NameFilter wanted_;
+  NameFilter netdev_wanted_;
   std::map<std::string, Known> known_;
   std::string class_identity_;  // of the class directory: a replaced tree is looked up anew
   std::shared_ptr<std::atomic<std::uint64_t>> epoch_;

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/daemon.h"
+
+#include <linux/magic.h>
+#include <pthread.h>
+#include <re2/re2.h>
+#include <sys/statfs.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <mutex>
+#include <thread>
+
+#include "exporter/base/version.h"
+#include "exporter/kernel/files.h"
+#include "exporter/kernel/rdma_netlink.h"
+#include "exporter/kernel/rdma_recorded.h"
+#include "exporter/kernel/uevents.h"
+#include "exporter/web/routes.h"
+
+namespace roce {
+namespace {
+
+constexpr std::chrono::milliseconds kStopGrace{10000};
+constexpr std::chrono::milliseconds kPrintBudget{9500};
+
+// True for a mounted sysfs, wherever it is mounted: reading it can reach a driver.
+bool is_sysfs(const std::string& path) {
+  struct statfs status {};
+  return statfs(path.c_str(), &status) == 0 && status.f_type == SYSFS_MAGIC;
+}
+
+std::function<bool(std::string_view)> name_filter(const DeviceFilter& filter) {
+  const auto compile = [](const std::string& pattern) {
+    return pattern.empty() ? nullptr : std::make_shared<const re2::RE2>(pattern);
+  };
+  return [include = compile(filter.include), exclude = compile(filter.exclude)](std::string_view name) {
+    const re2::StringPiece piece(name.data(), name.size());
+    return (!include || re2::RE2::FullMatch(piece, *include)) && (!exclude || !re2::RE2::FullMatch(piece, *exclude));
+  };
+}
+
+double unix_time() { return static_cast<double>(std::time(nullptr)); }
+
+// One running exporter: what the signal loop and the routes share.
+class Daemon {
+ public:
+  Daemon(Options options, ReadOptions read_options, std::shared_ptr<const Host> host)
+      : options_(std::move(options)),
+        read_options_(std::move(read_options)),
+        engine_(std::move(host), engine_config(options_)) {
+    own_.reload_timestamp.Set(unix_time());
+    context_.engine = &engine_;
+    context_.own = &own_;
+    context_.telemetry_path = options_.telemetry_path;
+    context_.max_requests = options_.max_requests;
+    context_.lifecycle = options_.enable_lifecycle;
+    context_.details_for_everybody = !options_.web_config_file.empty();
+    context_.reload = [this](std::string& why) { return reload(why); };
+  }
+
+  RouteContext& context() { return context_; }
+  Engine& engine() { return engine_; }
+
+  bool reload(std::string& why) {
+    const std::lock_guard lock(reload_mutex_);
+    auto fresh = read_options_();
+    if (!fresh) {
+      why = fresh.error();
+      own_.reload_successful.Set(0);
+      log::error("configuration not reloaded, the old one stays", {{"err", why}});
+      return false;
+    }
+    warn_of_restart(*fresh);
+    log::set_level(fresh->log_level);
+    log::set_format(fresh->log_format);
+    engine_.configure(engine_config(*fresh));
+    options_ = std::move(*fresh);
+    own_.reload_successful.Set(1);
+    own_.reload_timestamp.Set(unix_time());
+    log::info("configuration reloaded", {{"file", options_.config_file}});
+    return true;
+  }
+
+ private:
+  void warn_of_restart(const Options& fresh) const {
+    if (fresh.listen_addresses != options_.listen_addresses || fresh.telemetry_path != options_.telemetry_path ||
+        fresh.max_requests != options_.max_requests || fresh.enable_lifecycle != options_.enable_lifecycle ||
+        fresh.web_config_file != options_.web_config_file || fresh.sysfs != options_.sysfs ||
+        fresh.procfs != options_.procfs)
+      log::warn("changes of web and path settings take effect after a restart");
+  }
+
+  Options options_;
+  ReadOptions read_options_;
+  Engine engine_;
+  OwnMetrics own_;
+  RouteContext context_;
+  std::mutex reload_mutex_;
+};
+
+// A worker may hang in the kernel for good; ordinary exit would run destructors under its feet.
+[[noreturn]] void leave(int code) {
+  std::fflush(stdout);
+  std::fflush(stderr);
+  _exit(code);
+}
+
+void say_what_is_read(const Options& options, const Host& host) {
+  if (!exists(host.rdma_class()) && options.replay.empty())
+    log::info("this host shows no RDMA devices; everything else is served", {{"path", host.rdma_class()}});
+}
+
+}  // namespace
+
+std::vector<CollectorChoice> collector_choices() {
+  std::vector<CollectorChoice> choices;
+  for (const CollectorEntry& entry : collector_registry()) choices.push_back({entry.name, entry.by_default, entry.help});
+  return choices;
+}
+
+Result<std::shared_ptr<const Host>> open_host(const Options& options) {
+  auto host = std::make_shared<Host>();
+  if (!options.replay.empty()) {
+    ROCE_TRY_VOID(list_directory(options.replay));
+    host->sysfs = options.replay + "/sys";
+    host->procfs = options.replay + "/proc";
+    host->live = false;
+    ROCE_TRY(host->rdma, open_rdma_recording(options.replay));
+    return host;
+  }
+  host->sysfs = options.sysfs;
+  host->procfs = options.procfs;
+  ROCE_TRY_VOID(list_directory(host->sysfs));
+  host->live = is_sysfs(host->sysfs);
+  // A tree elsewhere is read alone: netlink would tell of this kernel, not of that tree.
+  if (host->sysfs == "/sys" && host->live) host->rdma = open_rdma_netlink(host->sysfs, host->calls);
+  return host;
+}
+
+EngineConfig engine_config(const Options& options) {
+  EngineConfig config;
+  config.enabled = [chosen = options.collectors, off = options.disable_default_collectors](const CollectorEntry& entry) {
+    const auto decision = chosen.find(std::string(entry.name));
+    if (decision != chosen.end()) return decision->second;
+    return entry.by_default && !off;
+  };
+  config.device_wanted = name_filter(options.rdma_devices);
+  config.netdev_wanted = name_filter(options.netdevs);
+  config.settings.compat_node_infiniband = options.compat_node_infiniband;
+  config.settings.hide_identity = options.hide_identity;
+  return config;
+}
+
+int print_once(const Options& options) {
+  auto host = open_host(options);
+  if (!host) {
+    std::fprintf(stderr, "roce_exporter: %s\n", host.error().message().c_str());
+    return 2;
+  }
+  Daemon daemon(options, nullptr, std::move(*host));
+  const std::string text = metrics_text(daemon.context(), kPrintBudget, {});
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+  if (std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "roce_exporter: cannot write the page to stdout\n");
+    leave(2);
+  }
+  leave(0);
+}
+
+int serve(const Options& options, const ReadOptions& read_options) {
+  // Blocked before any thread starts, so that only the loop below takes them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // NOLINT: a client that goes away is no reason to end
+
+  auto host = open_host(options);
+  if (!host) {
+    std::fprintf(stderr, "roce_exporter: %s\n", host.error().message().c_str());
+    return 2;
+  }
+  say_what_is_read(options, **host);
+  const bool live = (*host)->live;
+  Daemon daemon(options, read_options, std::move(*host));
+
+  web::ServerOptions server_options;
+  server_options.listen_addresses = options.listen_addresses;
+  server_options.config_file = options.web_config_file;
+  // Every allowed request may wait for a collection; a few more threads answer that there are too many.
+  server_options.threads = std::max(options.max_requests, 8) + 8;
+  auto server = web::Server::start(server_options, exporter_routes(daemon.context()));
+  if (!server) {
+    std::fprintf(stderr, "roce_exporter: cannot serve: %s\n", server.error().message().c_str());
+    leave(2);
+  }
+
+  std::unique_ptr<UeventMonitor> monitor;
+  if (live) {
+    auto started = UeventMonitor::start([&daemon](const Uevent& event) {
+      const bool netdev = event.subsystem == "net" && event.devpath.find("/virtual/") == std::string::npos;
+      if (netdev || event.subsystem == "infiniband" || event.action == "overrun") daemon.engine().devices_changed();
+    });
+    if (started)
+      monitor = std::move(*started);
+    else
+      log::debug("no uevents; devices are listed at each scrape anyway", {{"err", started.error().message()}});
+  }
+
+  for (const std::string& url : (*server)->urls())
+    log::info("serving", {{"url", url + options.telemetry_path}, {"version", kVersion}});
+  sd_notify(0, "READY=1");
+
+  for (;;) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal != SIGHUP) {
+      log::info("stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+      break;
+    }
+    sd_notify(0, "RELOADING=1");
+    std::string why;
+    daemon.reload(why);
+    sd_notify(0, "READY=1");
+  }
+  sd_notify(0, "STOPPING=1");
+  (*server)->stop(kStopGrace);
+  monitor.reset();
+  leave(0);
+}
+
+}  // namespace roce

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The exporter's HTTP routes: /, /metrics, /health, /-/healthy, /-/ready, /-/reload.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "exporter/engine/engine.h"
+#include "exporter/web/page_metrics.h"
+#include "exporter/web/server.h"
+
+namespace roce {
+
+// What the routes work on. Everything outlives the server; thread-safe.
+struct RouteContext {
+  Engine* engine = nullptr;
+  OwnMetrics* own = nullptr;
+  std::string telemetry_path = "/metrics";
+  int max_requests = 40;
+  bool lifecycle = false;            // POST /-/reload
+  bool details_for_everybody = false;  // a web configuration file guards the server: identities may be shown
+  std::function<bool(std::string&)> reload;  // false: the text says why the old configuration stays
+  std::atomic<int> requests{0};      // under way
+};
+
+std::vector<web::Route> exporter_routes(RouteContext& context);
+
+// The page in text format, as `print` writes it and /metrics answers it.
+std::string metrics_text(RouteContext& context, std::chrono::milliseconds budget, const std::vector<std::string>& only);
+
+// Budget of a scrape: what Prometheus announces less half a second to travel, else 9.5 s.
+std::chrono::milliseconds scrape_budget(std::string_view timeout_header);
+
+}  // namespace roce
