@@ -35,17 +35,18 @@ tl::expected<std::string, std::string> read_file(const std::string& file) {
     return tl::unexpected(
         fmt::format("found no way to read it ({}), allowed a YAML file", strerror_r(err, buffer, sizeof buffer)));
   };
-  // O_NONBLOCK: opening a pipe must not wait for somebody to write to it.
+  // Opening some devices has effects of its own, so the kind is asked for first. O_NONBLOCK: should the name have
+  // become a pipe since, opening must not wait for a writer.
+  struct stat info{};
+  if (::stat(file.c_str(), &info) != 0) return failed(errno);
+  if (S_ISDIR(info.st_mode)) return tl::unexpected(std::string("found a directory, allowed a YAML file"));
+  if (!S_ISREG(info.st_mode)) return tl::unexpected(std::string("found no regular file, allowed a YAML file"));
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return failed(errno);
   struct Closer {
     int fd;
     ~Closer() { ::close(fd); }
   } closer{fd};
-  struct stat info{};
-  if (::fstat(fd, &info) != 0) return failed(errno);
-  if (S_ISDIR(info.st_mode)) return tl::unexpected(std::string("found a directory, allowed a YAML file"));
-  if (!S_ISREG(info.st_mode)) return tl::unexpected(std::string("found no regular file, allowed a YAML file"));
   std::string text;
   char buffer[65536];
   for (;;) {
@@ -224,10 +225,16 @@ class Reader {
     std::string what = "an unknown key";
     if (const std::string inside = glimpse(value); !inside.empty()) what += fmt::format(" (with `{}`)", inside);
     std::string meant = config::nearest(key.text, sections_.at(section));
-    if (meant.empty()) meant = config::nearest(name, keys_);
-    if (meant.empty()) meant = config::nearest(key.text, keys_);
-    if (meant.empty()) meant = flag_as_key(key.text);
+    if (meant.empty()) meant = nested(config::nearest(name, keys_));
+    if (meant.empty()) meant = nested(config::nearest(key.text, keys_));
+    if (meant.empty()) meant = nested(flag_as_key(key.text));
     add(key.line, name, {std::move(what), allowed_names(section), std::move(meant)});
+  }
+
+  // "web: {max_requests: ...}" for web.max_requests: what to write instead of a key in the wrong place.
+  static std::string nested(const std::string& key) {
+    const std::size_t dot = key.find('.');
+    return dot == std::string::npos ? key : fmt::format("{}: {{{}: ...}}", key.substr(0, dot), key.substr(dot + 1));
   }
 
   // The key for a name spelled as the flag: "collector.rdma.device-include".
@@ -297,9 +304,9 @@ class Reader {
   std::vector<Found> problems_;
 };
 
-tl::expected<Options, std::string> apply_text(std::string_view text, const Options& options,
-                                              const std::vector<std::string>& set_by_flag,
-                                              const std::vector<CollectorChoice>& collectors) {
+tl::expected<Options, std::string> read_text(std::string_view text, const Options& options,
+                                             const std::vector<std::string>& set_by_flag,
+                                             const std::vector<CollectorChoice>& collectors) {
   const auto root = config::parse_yaml(text);
   const bool mapping = root && (root->kind == YamlNode::Kind::kMapping || root->kind == YamlNode::Kind::kNull);
   if (!mapping) {
@@ -320,19 +327,26 @@ tl::expected<Options, std::string> apply_text(std::string_view text, const Optio
 
 }  // namespace
 
-tl::expected<Options, std::string> apply_config_file(const std::string& file, const Options& options,
+tl::expected<Options, std::string> apply_config_text(std::string_view text, const std::string& file,
+                                                     const Options& options,
                                                      const std::vector<std::string>& set_by_flag,
                                                      const std::vector<CollectorChoice>& collectors) {
   const std::string name = one_line(file, 4096);
   try {
-    const auto text = read_file(file);
-    if (!text) return tl::unexpected(fmt::format("{}: {}", name, text.error()));
-    auto result = apply_text(*text, options, set_by_flag, collectors);
+    auto result = read_text(text, options, set_by_flag, collectors);
     if (!result) return tl::unexpected(fmt::format("{}:{}", name, result.error()));
     return result;
   } catch (const std::exception& error) {
     return tl::unexpected(fmt::format("{}: {}", name, one_line(error.what(), 200)));
   }
+}
+
+tl::expected<Options, std::string> apply_config_file(const std::string& file, const Options& options,
+                                                     const std::vector<std::string>& set_by_flag,
+                                                     const std::vector<CollectorChoice>& collectors) {
+  const auto text = read_file(file);
+  if (!text) return tl::unexpected(fmt::format("{}: {}", one_line(file, 4096), text.error()));
+  return apply_config_text(*text, file, options, set_by_flag, collectors);
 }
 
 }  // namespace roce

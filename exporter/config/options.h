@@ -86,6 +86,12 @@ tl::expected<Options, std::string> apply_config_file(const std::string& file, co
                                                      const std::vector<std::string>& set_by_flag,
                                                      const std::vector<CollectorChoice>& collectors);
 
+// The same for the text of a file that has been read; `file` only names it in the message.
+tl::expected<Options, std::string> apply_config_text(std::string_view text, const std::string& file,
+                                                     const Options& options,
+                                                     const std::vector<std::string>& set_by_flag,
+                                                     const std::vector<CollectorChoice>& collectors);
+
 // The command check-config: "FILE: ok" and 0, or the problems and 2.
 Exit check_config(const std::string& file, const std::vector<CollectorChoice>& collectors);
 

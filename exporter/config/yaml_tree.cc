@@ -165,7 +165,7 @@ class Builder {
   YamlError syntax_error() const {
     void* iterator = nullptr;
     const fy_diag_error* first = fy_diag_errors_iterate(diag_, &iterator);
-    if (first == nullptr || first->msg == nullptr) return error("found no YAML, allowed YAML");
+    if (first == nullptr || first->msg == nullptr) return error("found text that is no YAML, allowed YAML");
     std::string_view message(first->msg);
     message = message.substr(0, message.find('\n'));
     return {first->line > 0 ? first->line : line_,
