@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/kernel/rdma_recorded.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
+
+#include "exporter/base/parse.h"
+#include "exporter/kernel/files.h"
+
+namespace roce {
+namespace {
+
+using Json = nlohmann::ordered_json;  // counters stay in the order of the driver
+
+constexpr std::size_t kMaxFileSize = std::size_t{64} << 20;
+constexpr std::uint32_t kMax32 = std::numeric_limits<std::uint32_t>::max();
+
+constexpr std::array<std::string_view, 6> kStates = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"};
+// Empty: numbers without a name.
+constexpr std::array<std::string_view, 12> kPhysicalStates = {
+    "NOP",      "SLEEP", "POLLING",     "DISABLED", "ARMED",   "LINK_UP", "LINK_ERROR_RECOVER",
+    "PHY_TEST", "",      "OPA_OFFLINE", "",         "OPA_TEST"};
+constexpr std::array<std::string_view, 11> kQpTypes = {
+    "SMI", "GSI", "RC", "UC", "UD", "RAW_IPV6", "RAW_ETHERTYPE", "", "RAW_PACKET", "XRC_INI", "XRC_TGT"};
+
+template <std::size_t N>
+std::optional<std::uint32_t> number_of(const std::array<std::string_view, N>& names, std::string_view name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (name.empty() || found == names.end()) return std::nullopt;
+  return static_cast<std::uint32_t>(found - names.begin());
+}
+
+std::optional<std::uint32_t> narrow(std::optional<std::uint64_t> value) {
+  if (!value || *value > kMax32) return std::nullopt;
+  return static_cast<std::uint32_t>(*value);
+}
+
+// "0200:00ff:fe00:0028"
+std::uint64_t parse_guid(std::string_view text) {
+  std::string digits;
+  for (const char c : text) {
+    if (c != ':') digits += c;
+  }
+  return parse_hex(digits).value_or(0);
+}
+
+// "mlx5_0/1"; without a number behind the slash ("-" or none) the port is 0.
+std::pair<std::string_view, std::uint32_t> split_link(std::string_view text) {
+  const auto slash = text.rfind('/');
+  if (slash == std::string_view::npos) return {text, 0};
+  return {text.substr(0, slash), narrow(parse_u64(text.substr(slash + 1))).value_or(0)};
+}
+
+void keep_first(std::vector<NamedValue>& counters) {
+  std::unordered_set<std::string> seen;
+  std::erase_if(counters, [&](const NamedValue& counter) { return !seen.insert(counter.name).second; });
+}
+
+// Puts records of one port together, so that a port has one list.
+void settle(RecordedStatistics& statistics) {
+  std::stable_sort(statistics.ports.begin(), statistics.ports.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.device, a.port) < std::tie(b.device, b.port);
+  });
+  std::vector<RecordedStatistics::Port> merged;
+  for (auto& port : statistics.ports) {
+    if (merged.empty() || merged.back().device != port.device || merged.back().port != port.port) {
+      merged.push_back(std::move(port));
+    } else {
+      std::move(port.counters.begin(), port.counters.end(), std::back_inserter(merged.back().counters));
+    }
+  }
+  statistics.ports = std::move(merged);
+  for (auto& port : statistics.ports) keep_first(port.counters);
+  for (auto& set : statistics.sets) keep_first(set.set.counters);
+}
+
+using Words = std::vector<std::string_view>;
+
+Words words(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  Words all;
+  for (;;) {
+    const auto begin = text.find_first_not_of(kBlank);
+    if (begin == std::string_view::npos) return all;
+    text.remove_prefix(begin);
+    const auto size = std::min(text.find_first_of(kBlank), text.size());
+    all.push_back(text.substr(0, size));
+    text.remove_prefix(size);
+  }
+}
+
+// "<178,179>", possibly cut by blanks.
+void read_qpns(std::string_view text, std::vector<std::uint32_t>& out) {
+  while (!text.empty()) {
+    const auto size = std::min(text.find_first_of("<,>"), text.size());
+    if (const auto qpn = narrow(parse_u64(text.substr(0, size)))) out.push_back(*qpn);
+    text.remove_prefix(std::min(size + 1, text.size()));
+  }
+}
+
+Result<void> add_record(std::string_view link, const Words& rest, RecordedStatistics& out) {
+  const auto [device, port] = split_link(link);
+  if (device.empty()) return fail(ErrorKind::kMalformed, "rdma statistic: no device");
+  const bool is_set = std::find(rest.begin(), rest.end(), "cntn") != rest.end();
+  std::vector<NamedValue> counters;
+  QpCounterSet set;
+  for (std::size_t i = 0; i < rest.size();) {
+    const std::string_view name = rest[i];
+    const std::string_view value = i + 1 < rest.size() ? rest[i + 1] : std::string_view();
+    if (is_set && name == "LQPN:") {
+      for (++i; i < rest.size(); ++i) read_qpns(rest[i], set.qpns);
+      break;
+    }
+    const auto number = parse_u64(value);
+    if (is_set && name == "qp-type") {
+      set.qp_type = number_of(kQpTypes, value);
+      i += 2;
+    } else if (is_set && name == "comm") {
+      i += 2;
+    } else if (is_set && (name == "cntn" || name == "pid")) {
+      if (!narrow(number)) return fail(ErrorKind::kMalformed, "rdma statistic: " + std::string(link));
+      (name == "cntn" ? set.id : set.pid.emplace()) = *narrow(number);
+      i += 2;
+    } else if (number) {
+      counters.push_back({std::string(name), *number});
+      i += 2;
+    } else if (is_set) {
+      ++i;  // the rest of a process name with blanks
+    } else {
+      return fail(ErrorKind::kMalformed, "rdma statistic: " + std::string(link) + " " + std::string(name));
+    }
+  }
+  if (is_set) {
+    set.port = port;
+    set.counters = std::move(counters);
+    out.sets.push_back({std::string(device), std::move(set)});
+  } else if (port != 0) {
+    out.ports.push_back({std::string(device), port, std::move(counters)});
+  }
+  return {};
+}
+
+// JSON values without exceptions: nothing when the key is missing or of another type.
+std::optional<std::uint64_t> number_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_unsigned()) return std::nullopt;
+  return found->get<std::uint64_t>();
+}
+std::string text_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_string()) return {};
+  return found->get_ref<const std::string&>();
+}
+
+// All objects of the document: tool versions differ in how many arrays they put around them.
+void collect_objects(const Json& value, int depth, std::vector<const Json*>& out) {
+  if (value.is_object()) out.push_back(&value);
+  if (!value.is_array() || depth == 0) return;
+  for (const Json& element : value) collect_objects(element, depth - 1, out);
+}
+
+struct Document {
+  Json json;
+  std::vector<const Json*> objects() const {
+    std::vector<const Json*> all;
+    collect_objects(json, 3, all);
+    return all;
+  }
+};
+
+Result<Document> parse_document(std::string_view text, const std::string& what) {
+  Document document;
+  // A tool without anything to show may print nothing at all.
+  if (trim(text).empty()) return document;
+  document.json = Json::parse(text, nullptr, false);
+  if (document.json.is_discarded() || !(document.json.is_array() || document.json.is_object()))
+    return fail(ErrorKind::kMalformed, what);
+  return document;
+}
+
+// Device and port of an object: "ifname":"mlx5_0" with "port":1, in old versions "ifname":"mlx5_0/1".
+std::pair<std::string, std::uint32_t> link_of(const Json& object) {
+  const std::string name = text_at(object, "ifname");
+  const auto [device, port_in_name] = split_link(name);
+  return {std::string(device), narrow(number_at(object, "port")).value_or(port_in_name)};
+}
+
+bool is_counter_key(std::string_view key) {
+  constexpr std::array<std::string_view, 8> kOthers = {"ifindex", "ifname", "port", "cntn",
+                                                       "qp-type", "pid",    "comm", "lqpn"};
+  return std::find(kOthers.begin(), kOthers.end(), key) == kOthers.end();
+}
+
+struct Named {
+  std::string name;
+  std::optional<std::uint32_t> index;
+};
+
+std::vector<ResourceCount> read_counts(const Json& object) {
+  std::vector<ResourceCount> counts;
+  constexpr std::string_view kLimit = "-max";
+  for (const auto& [key, value] : object.items()) {
+    if (key == "ifindex" || key == "ifname" || key.ends_with(kLimit) || !value.is_number_unsigned()) continue;
+    auto limit = number_at(object, (key + std::string(kLimit)).c_str());
+    if (limit == 0U) limit.reset();
+    counts.push_back({key, value.get<std::uint64_t>(), limit});
+  }
+  return counts;
+}
+
+RdmaPort read_port(const Json& object, std::uint32_t number) {
+  RdmaPort port;
+  port.port = number;
+  port.state = number_of(kStates, text_at(object, "state"));
+  port.physical_state = number_of(kPhysicalStates, text_at(object, "physical_state"));
+  port.netdev = text_at(object, "netdev");
+  port.netdev_index = narrow(number_at(object, "netdev_index")).value_or(0);
+  return port;
+}
+
+RdmaDevice read_device(const Json& object) {
+  RdmaDevice device;
+  device.name = text_at(object, "ifname");
+  device.firmware = text_at(object, "fw");
+  device.protocol = text_at(object, "protocol");
+  device.node_guid = parse_guid(text_at(object, "node_guid"));
+  device.sys_image_guid = parse_guid(text_at(object, "sys_image_guid"));
+  return device;
+}
+
+Result<NetnsMode> netns_of(std::string_view mode, const std::string& what) {
+  if (mode == "shared") return NetnsMode::kShared;
+  if (mode == "exclusive") return NetnsMode::kExclusive;
+  return fail(ErrorKind::kMalformed, what);
+}
+
+// The first of the files that is there: its path and content.
+struct Found {
+  std::string path;
+  std::string text;
+  bool json() const { return path.ends_with(".json"); }
+};
+Result<Found> read_first(const std::string& dir, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    Found found;
+    found.path = dir + "/" + name;
+    auto text = read_file(found.path, kMaxFileSize);
+    if (!text && text.error().kind == ErrorKind::kAbsent) continue;
+    if (!text) return tl::unexpected<Error>(std::move(text).error());
+    found.text = std::move(*text);
+    return found;
+  }
+  return fail(ErrorKind::kNotRecorded, dir + "/" + *names.begin());
+}
+
+class RecordedRdma final : public RdmaSource {
+ public:
+  explicit RecordedRdma(const std::string& dir) {
+    read_devices(dir);
+    read_links(dir);
+    read_resources(dir);
+    read_statistics(dir);
+    netns_ = read_netns(dir);
+    settle_devices();
+  }
+
+  Result<std::vector<RdmaDevice>> devices() override { return devices_; }
+
+  Result<std::vector<RdmaPort>> ports(const RdmaDevice& device) override {
+    if (!links_ && links_.error().kind != ErrorKind::kNotRecorded) return tl::unexpected<Error>(links_.error());
+    std::vector<RdmaPort> all;
+    if (links_) {
+      for (const auto& [name, port] : *links_) {
+        if (name == device.name) all.push_back(port);
+      }
+    }
+    if (statistics_) {
+      for (const auto& recorded : statistics_->ports) {
+        if (recorded.device != device.name) continue;
+        if (std::any_of(all.begin(), all.end(), [&](const RdmaPort& p) { return p.port == recorded.port; })) continue;
+        all.emplace_back().port = recorded.port;
+      }
+    }
+    if (all.empty() && !links_) return tl::unexpected<Error>(links_.error());
+    return all;
+  }
+
+  Result<std::vector<NamedValue>> port_counters(const RdmaDevice& device, std::uint32_t port) override {
+    if (!statistics_) return tl::unexpected<Error>(statistics_.error());
+    for (const auto& recorded : statistics_->ports) {
+      if (recorded.device == device.name && recorded.port == port) return recorded.counters;
+    }
+    // The tool leaves out the ports whose driver has no counters.
+    return fail(ErrorKind::kUnsupported, "rdma statistic " + device.name + "/" + std::to_string(port));
+  }
+
+  Result<std::vector<CounterStatus>> counter_status(const RdmaDevice& device, std::uint32_t port) override {
+    return fail(ErrorKind::kNotRecorded, "rdma statistic mode " + device.name + "/" + std::to_string(port));
+  }
+
+  Result<std::vector<ResourceCount>> resources(const RdmaDevice& device) override {
+    if (!resources_) return tl::unexpected<Error>(resources_.error());
+    for (const auto& [name, counts] : *resources_) {
+      if (name == device.name) return counts;
+    }
+    return fail(ErrorKind::kUnsupported, "rdma resource " + device.name);
+  }
+
+  Result<std::vector<QpCounterSet>> qp_counter_sets(const RdmaDevice& device) override {
+    if (!statistics_) return tl::unexpected<Error>(statistics_.error());
+    std::vector<QpCounterSet> all;
+    for (const auto& [name, set] : statistics_->sets) {
+      if (name == device.name) all.push_back(set);
+    }
+    // `rdma statistic show` says nothing about sets; only `rdma statistic qp show` does.
+    if (statistics_->sets.empty()) return fail(ErrorKind::kNotRecorded, "rdma statistic qp " + device.name);
+    return all;
+  }
+
+  Result<NetnsMode> netns_mode() override { return netns_; }
+
+ private:
+  template <class T>
+  using Recorded = Result<std::vector<std::pair<std::string, T>>>;
+
+  // Gives `each` the objects of a JSON file.
+  template <class Each>
+  static Result<void> read_objects(const std::string& dir, const char* file, Each each) {
+    ROCE_TRY(const Found found, read_first(dir, {file}));
+    ROCE_TRY(const Document document, parse_document(found.text, found.path));
+    for (const Json* object : document.objects()) {
+      if (!each(*object)) return fail(ErrorKind::kMalformed, found.path);
+    }
+    return {};
+  }
+
+  void read_devices(const std::string& dir) {
+    std::vector<RdmaDevice> all;
+    const auto read = read_objects(dir, "rdma/dev.json", [&](const Json& object) {
+      RdmaDevice device = read_device(object);
+      if (device.name.empty()) return false;
+      note(device.name, object);
+      all.push_back(std::move(device));
+      return true;
+    });
+    devices_ = read ? Result<std::vector<RdmaDevice>>(std::move(all)) : tl::unexpected<Error>(read.error());
+  }
+
+  void read_links(const std::string& dir) {
+    std::vector<std::pair<std::string, RdmaPort>> all;
+    const auto read = read_objects(dir, "rdma/link.json", [&](const Json& object) {
+      const auto [device, port] = link_of(object);
+      if (device.empty() || port == 0) return false;
+      note(device, object);
+      all.emplace_back(device, read_port(object, port));
+      return true;
+    });
+    links_ = read ? Recorded<RdmaPort>(std::move(all)) : tl::unexpected<Error>(read.error());
+  }
+
+  void read_resources(const std::string& dir) {
+    std::vector<std::pair<std::string, std::vector<ResourceCount>>> all;
+    const auto read = read_objects(dir, "rdma/resource.json", [&](const Json& object) {
+      const std::string device = text_at(object, "ifname");
+      if (device.empty()) return false;
+      note(device, object);
+      all.emplace_back(device, read_counts(object));
+      return true;
+    });
+    resources_ = read ? Recorded<std::vector<ResourceCount>>(std::move(all)) : tl::unexpected<Error>(read.error());
+  }
+
+  void read_statistics(const std::string& dir) {
+    const auto found = read_first(dir, {"rdma/statistic.txt", "rdma/statistic.json", "rdma_statistic.txt"});
+    if (!found) {
+      statistics_ = tl::unexpected<Error>(found.error());
+      return;
+    }
+    statistics_ = found->json() ? parse_rdma_statistic_json(found->text) : parse_rdma_statistic_text(found->text);
+    if (!statistics_) {
+      statistics_.error().object = found->path + ": " + statistics_.error().object;
+      return;
+    }
+    for (const auto& port : statistics_->ports) note(port.device);
+    for (const auto& set : statistics_->sets) note(set.device);
+  }
+
+  static Result<NetnsMode> read_netns(const std::string& dir) {
+    ROCE_TRY(const Found found, read_first(dir, {"rdma/system.txt", "rdma/system.json", "rdma_system.txt"}));
+    if (found.json()) {
+      ROCE_TRY(const Document document, parse_document(found.text, found.path));
+      for (const Json* object : document.objects()) {
+        if (const std::string mode = text_at(*object, "netns"); !mode.empty()) return netns_of(mode, found.path);
+      }
+    } else {
+      const Words all = words(found.text);
+      for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+        if (all[i] == "netns") return netns_of(all[i + 1], found.path);
+      }
+    }
+    return fail(ErrorKind::kUnsupported, found.path);
+  }
+
+  // Remembers a device that a file names, in the order of appearance, and its index where the file holds one.
+  void note(const std::string& name, const Json& object = Json()) {
+    const auto index = object.is_object() ? narrow(number_at(object, "ifindex")) : std::nullopt;
+    const auto known = std::find_if(names_.begin(), names_.end(), [&](const Named& n) { return n.name == name; });
+    if (known == names_.end()) {
+      names_.push_back({name, index});
+    } else if (!known->index) {
+      known->index = index;
+    }
+  }
+
+  // One device a name, from all files; those without an index get numbers that are free.
+  void settle_devices() {
+    if (!devices_ && devices_.error().kind != ErrorKind::kNotRecorded) return;
+    if (!devices_ && names_.empty()) return;
+    std::uint32_t next = 0;
+    for (const Named& named : names_) next = std::max(next, named.index.value_or(0) + 1);
+    std::vector<RdmaDevice> all;
+    for (const Named& named : names_) {
+      RdmaDevice device;
+      if (devices_) {
+        for (const RdmaDevice& recorded : *devices_) {
+          if (recorded.name == named.name) device = recorded;
+        }
+      }
+      device.name = named.name;
+      device.index = named.index ? *named.index : next++;
+      if (const auto known_ports = ports(device)) {
+        for (const RdmaPort& port : *known_ports) device.port_count = std::max(device.port_count, port.port);
+      }
+      all.push_back(std::move(device));
+    }
+    devices_ = std::move(all);
+  }
+
+  std::vector<Named> names_;
+  Result<std::vector<RdmaDevice>> devices_;
+  Recorded<RdmaPort> links_;
+  Recorded<std::vector<ResourceCount>> resources_;
+  Result<RecordedStatistics> statistics_;
+  Result<NetnsMode> netns_ = NetnsMode::kShared;
+};
+
+}  // namespace
+
+Result<RecordedStatistics> parse_rdma_statistic_text(std::string_view text) {
+  RecordedStatistics statistics;
+  std::string_view link;
+  Words rest;
+  while (!text.empty()) {
+    const auto size = std::min(text.find('\n'), text.size());
+    const Words line = words(text.substr(0, size));
+    text.remove_prefix(std::min(size + 1, text.size()));
+    auto word = line.begin();
+    if (line.size() >= 2 && line[0] == "link" && line[1].find('/') != std::string_view::npos) {
+      if (!link.empty()) ROCE_TRY_VOID(add_record(link, rest, statistics));
+      link = line[1];
+      rest.clear();
+      word += 2;
+    } else if (link.empty() && !line.empty()) {
+      return fail(ErrorKind::kMalformed, "rdma statistic: text before the first link");
+    }
+    rest.insert(rest.end(), word, line.end());
+  }
+  if (!link.empty()) ROCE_TRY_VOID(add_record(link, rest, statistics));
+  settle(statistics);
+  return statistics;
+}
+
+Result<RecordedStatistics> parse_rdma_statistic_json(std::string_view text) {
+  ROCE_TRY(const Document document, parse_document(text, "rdma statistic"));
+  RecordedStatistics statistics;
+  for (const Json* object : document.objects()) {
+    const auto [device, port] = link_of(*object);
+    if (device.empty()) return fail(ErrorKind::kMalformed, "rdma statistic: no device");
+    std::vector<NamedValue> counters;
+    for (const auto& [key, value] : object->items()) {
+      if (is_counter_key(key) && value.is_number_unsigned()) counters.push_back({key, value.get<std::uint64_t>()});
+    }
+    if (!object->contains("cntn")) {
+      if (port != 0) statistics.ports.push_back({device, port, std::move(counters)});
+      continue;
+    }
+    const auto id = narrow(number_at(*object, "cntn"));
+    if (!id) return fail(ErrorKind::kMalformed, "rdma statistic: cntn of " + device);
+    QpCounterSet set;
+    set.port = port;
+    set.id = *id;
+    set.pid = narrow(number_at(*object, "pid"));
+    set.qp_type = number_of(kQpTypes, text_at(*object, "qp-type"));
+    set.counters = std::move(counters);
+    if (const auto qpns = object->find("lqpn"); qpns != object->end() && qpns->is_array()) {
+      for (const Json& qpn : *qpns) {
+        if (!qpn.is_number_unsigned()) continue;
+        if (const auto number = narrow(qpn.get<std::uint64_t>())) set.qpns.push_back(*number);
+      }
+    }
+    statistics.sets.push_back({device, std::move(set)});
+  }
+  settle(statistics);
+  return statistics;
+}
+
+Result<std::unique_ptr<RdmaSource>> open_rdma_recording(const std::string& dir) {
+  ROCE_TRY_VOID(list_directory(dir));
+  return std::make_unique<RecordedRdma>(dir);
+}
+
+}  // namespace roce
