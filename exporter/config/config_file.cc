@@ -148,10 +148,9 @@ class Reader {
   bool good() const { return problems_.empty(); }
   Options take() { return std::move(result_); }
 
+  // Problems stand in the order of the file, as the walk finds them.
   // "LINE: key `x`: found ..., allowed ...; and 2 more: line 7: key `y`: found ...".
   std::string report() {
-    std::stable_sort(problems_.begin(), problems_.end(),
-                     [](const Found& a, const Found& b) { return a.line < b.line; });
     std::string out = fmt::format("{}: {}{}", problems_[0].line, problems_[0].where, problems_[0].problem.text());
     if (problems_.size() == 1) return out;
     out += fmt::format("; and {} more: ", problems_.size() - 1);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "exporter/config/text.h"
 
@@ -153,7 +154,7 @@ class Builder {
     if (parent.node.kind == YamlNode::Kind::kList) {
       parent.node.items.push_back(std::move(node));
     } else if (parent.has_key) {
-      parent.node.members.emplace_back(std::move(parent.key), std::move(node));
+      parent.node.members.push_back({std::move(parent.key), std::move(node)});
       parent.has_key = false;
     } else {
       parent.key = std::move(node);

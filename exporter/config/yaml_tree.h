@@ -8,10 +8,11 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
-#include <utility>
 #include <vector>
 
 namespace roce::config {
+
+struct YamlMember;
 
 struct YamlNode {
   enum class Kind { kNull, kScalar, kList, kMapping };
@@ -20,7 +21,12 @@ struct YamlNode {
   bool plain = false;  // a scalar without quotes
   std::string text;    // of a scalar
   std::vector<YamlNode> items;
-  std::vector<std::pair<YamlNode, YamlNode>> members;  // in the order of the file, repeated keys included
+  std::vector<YamlMember> members;  // in the order of the file, repeated keys included
+};
+
+struct YamlMember {
+  YamlNode key;
+  YamlNode value;
 };
 
 struct YamlError {
