@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HTTP server: exact routes over CivetWeb's C API. Serves no files. Handlers run on the server's worker threads, several at
-// once; an exception in one becomes a 500.
+// HTTP server: exact routes over CivetWeb's C API. Serves no files. Handlers run on the server's worker threads,
+// several at once; an exception in one becomes a 500, a lack of memory a 503.
+//
+// A connection has a thread of its own while it is open, so that clients which send or read slowly cost a thread and no
+// scrape: `max_connections` of them are served at once, further ones wait in the queue. A client has `request_timeout`
+// to send its request (at the very most twice that) and 30 s to read the answer. An idle connection stays 75 s, longer
+// than the usual scrape interval; with more than a quarter of the threads taken, connections end after their answer.
 #pragma once
 
 #include <chrono>
@@ -18,11 +23,11 @@
 namespace roce::web {
 
 struct Request {
-  std::string method;  // upper case
-  std::string path;    // decoded, without the query
-  std::vector<std::pair<std::string, std::string>> query;  // decoded, in order; names may repeat
-  std::vector<std::pair<std::string, std::string>> headers;
-  std::string remote_address;
+  std::string method;                                        // upper case
+  std::string path;                                          // decoded, without the query
+  std::vector<std::pair<std::string, std::string>> query;    // decoded, in order; names may repeat
+  std::vector<std::pair<std::string, std::string>> headers;  // at most 64; a body is read and thrown away
+  std::string remote_address;                                // without port; IPv4 clients never as "::ffff:..."
   bool from_loopback = false;
 
   std::string_view header(std::string_view name) const;  // case-insensitive; empty when absent
@@ -45,24 +50,29 @@ struct Route {
 };
 
 struct ServerOptions {
-  std::vector<std::string> listen_addresses;  // ":14791", "127.0.0.1:14791", "[::1]:14791"
-  int threads = 16;                           // worker threads
-  int max_connections = 128;
+  std::vector<std::string> listen_addresses;        // ":14791", "127.0.0.1:14791", "[::1]:14791"
+  int threads = 16;                                 // requests that can be handled at once, at least
+  int max_connections = 128;                        // threads for connections; at least `threads` are started
   std::chrono::milliseconds request_timeout{5000};  // for a client to send its request
   std::string config_file;                          // exporter-toolkit web configuration, empty: plain HTTP
 };
 
 class Server {
  public:
-  // Binds every address; a failure names the address and the reason ("127.0.0.1:14791: Address already in use").
+  // Binds every address; a failure names the address and the reason ("127.0.0.1:14791: Address already in use"). An
+  // empty host means every address, IPv6 too where the host has it; port 0 takes a free one. A web configuration file
+  // that cannot be obeyed is a failure: never plain HTTP where TLS or users were asked for.
   static Result<std::unique_ptr<Server>> start(const ServerOptions& options, std::vector<Route> routes);
   virtual ~Server() = default;
-  virtual std::vector<std::string> urls() const = 0;  // e.g. http://127.0.0.1:14791
-  // Stops accepting, lets the answers in flight finish (at most `grace`), then returns.
-  virtual void stop(std::chrono::milliseconds grace) = 0;
+  // One a listen address, with the real port; every address is shown as the loopback one: http://127.0.0.1:14791
+  virtual std::vector<std::string> urls() const = 0;
+  // Refuses new connections, lets the answers in flight finish (at most `grace`), then returns. False: some did not
+  // finish; their handlers still run, so what they use must outlive the process's other work.
+  virtual bool stop(std::chrono::milliseconds grace) = 0;
 };
 
-// True when an Accept-Encoding value takes gzip (a quality of 0 refuses it).
+// True when an Accept-Encoding value takes gzip, and not the plain text rather. A quality of 0 refuses, so does one
+// that cannot be read; "*" stands for gzip where gzip is not named.
 bool accepts_gzip(std::string_view accept_encoding);
 
 }  // namespace roce::web
