@@ -24,12 +24,12 @@ constexpr MetricDesc kProcessMetrics[] = {
 #undef ROCE_PROCESS_METRIC
 
 namespace index_of {
-enum Metric : std::size_t {
+enum Metric : std::uint8_t {
 #define ROCE_METRIC(id, ...) id,
 #include "exporter/catalog/metrics.def"
 #undef ROCE_METRIC
 };
-enum Process : std::size_t {
+enum Process : std::uint8_t {
 #define ROCE_PROCESS_METRIC(id, ...) id,
 #include "exporter/catalog/process.def"
 #undef ROCE_PROCESS_METRIC
@@ -159,7 +159,8 @@ constexpr LabelValues values_of(std::string_view labels, std::string_view metric
       row_leaves_a_label_of_the_metric_without_value();
     }
     const std::size_t comma = labels.find(',');
-    values.text[values.count++] = labels.substr(equals + 1, comma == std::string_view::npos ? comma : comma - equals - 1);
+    values.text[values.count++] =
+        labels.substr(equals + 1, comma == std::string_view::npos ? comma : comma - equals - 1);
     labels.remove_prefix(comma == std::string_view::npos ? labels.size() : comma + 1);
     return true;
   });
@@ -215,15 +216,15 @@ constexpr CounterRow make_omitted_row(std::string_view driver, std::string_view 
   return row;
 }
 
-#define ROCE_COUNTER(counter, interface, metric, labels, width, why, ...)                                    \
-  make_family_row(ROCE_DRIVER, counter, Interface::interface, kMetrics[index_of::metric], labels, width, why \
-                  __VA_OPT__(, Options{__VA_ARGS__})),
-#define ROCE_DRIVER_COUNTER(counter, interface, width, why, ...)                                          \
-  make_generic_row(ROCE_DRIVER, counter, Interface::interface, kMetrics[index_of::driver_counter],        \
-                   "counter=" counter, width, why __VA_OPT__(, Options{__VA_ARGS__})),
-#define ROCE_DRIVER_GAUGE(counter, interface, why, ...)                                               \
-  make_generic_row(ROCE_DRIVER, counter, Interface::interface, kMetrics[index_of::driver_gauge],      \
-                   "counter=" counter, k64, why __VA_OPT__(, Options{__VA_ARGS__})),
+#define ROCE_COUNTER(counter, interface, metric, labels, width, why, ...)                                \
+  make_family_row(ROCE_DRIVER, counter, Interface::interface, kMetrics[index_of::metric], labels, width, \
+                  why __VA_OPT__(, Options{__VA_ARGS__})),
+#define ROCE_DRIVER_COUNTER(counter, interface, width, why, ...)                                                       \
+  make_generic_row(ROCE_DRIVER, counter, Interface::interface, kMetrics[index_of::driver_counter], "counter=" counter, \
+                   width, why __VA_OPT__(, Options{__VA_ARGS__})),
+#define ROCE_DRIVER_GAUGE(counter, interface, why, ...)                                                              \
+  make_generic_row(ROCE_DRIVER, counter, Interface::interface, kMetrics[index_of::driver_gauge], "counter=" counter, \
+                   k64, why __VA_OPT__(, Options{__VA_ARGS__})),
 #define ROCE_OMITTED(counter, interface, why) make_omitted_row(ROCE_DRIVER, counter, Interface::interface, why),
 constexpr CounterRow kCounters[] = {
 #include "exporter/catalog/counters/all.def"
@@ -241,9 +242,12 @@ constexpr bool counters_all_of(bool (*f)(const CounterRow&)) {
   }
   return true;
 }
-static_assert(counters_all_of([](const CounterRow& r) { return !r.driver.empty() && !r.counter.empty() && !r.why.empty(); }));
+static_assert(counters_all_of([](const CounterRow& r) {
+  return !r.driver.empty() && !r.counter.empty() && !r.why.empty();
+}));
 static_assert(counters_all_of([](const CounterRow& r) { return r.multiply >= 1 && r.divide >= 1; }));
-static_assert(counters_all_of([](const CounterRow& r) { return r.counter != "lifespan"; }), "a cache time, not a counter");
+static_assert(counters_all_of([](const CounterRow& r) { return r.counter != "lifespan"; }),
+              "a cache time, not a counter");
 static_assert(kCounterCount < 65536, "the index holds 16-bit positions");
 
 // ---- look-up ----
@@ -314,13 +318,20 @@ std::span<const CounterRow> all_counters() { return kCounters; }
 
 std::string_view to_string(Interface interface) {
   switch (interface) {
-    case Interface::kPortCounters: return "port_counters";
-    case Interface::kHwCounters: return "hw_counters";
-    case Interface::kDeviceCounters: return "device_hw_counters";
-    case Interface::kCmCounters: return "cm_counters";
-    case Interface::kNetdev: return "netdev";
-    case Interface::kEthtool: return "ethtool";
-    case Interface::kOther: break;
+    case Interface::kPortCounters:
+      return "port_counters";
+    case Interface::kHwCounters:
+      return "hw_counters";
+    case Interface::kDeviceCounters:
+      return "device_hw_counters";
+    case Interface::kCmCounters:
+      return "cm_counters";
+    case Interface::kNetdev:
+      return "netdev";
+    case Interface::kEthtool:
+      return "ethtool";
+    case Interface::kOther:
+      break;
   }
   return "other";
 }

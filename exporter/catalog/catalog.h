@@ -57,14 +57,18 @@ struct LabelValues {
 };
 
 struct CounterRow {
-  std::string_view driver;   // key of the table: mlx5, bnxt_re, ib-port, ib-cm, ...
-  std::string_view counter;  // the driver's spelling, or a pattern with one [a-b] of digits
-  Interface interface = Interface::kOther;
+  std::string_view driver;             // key of the table: mlx5, bnxt_re, ib-port, ib-cm, ...
+  std::string_view counter;            // the driver's spelling, or a pattern with one [a-b] of digits
   const MetricDesc* metric = nullptr;  // null: omitted
-  std::string_view labels;     // the same as `values` with names: "side=requester,reason=local_length"
-  LabelValues values;          // for driver_counter and driver_gauge the counter itself
+  std::string_view labels;             // the same as `values` with names: "side=requester,reason=local_length"
+  LabelValues values;                  // for driver_counter and driver_gauge the counter itself
+  // Another spelling, in another kernel or directory, of this counter of the same driver. Both give the same series:
+  // where both are there the row with the greater width counts.
+  std::string_view twin_of;
+  std::string_view why;        // omitted: the reason; else a short meaning of the counter
   std::uint32_t multiply = 1;  // published value = raw * multiply / divide
   std::uint32_t divide = 1;
+  Interface interface = Interface::kOther;
   std::uint8_t width = 64;  // bits of the narrowest field in use; a greater value shows that this device has 64
   AtTop at_top = AtTop::kPlain;
   bool gauge = false;     // goes up and down (a level, a high-water mark)
@@ -72,10 +76,6 @@ struct CounterRow {
   // Publishes the series only where ports/N/counters of the port does not exist; where it does, that directory has the
   // same quantity and this row's counter goes to driver_counter.
   bool fallback = false;
-  // Another spelling, in another kernel or directory, of this counter of the same driver. Both give the same series:
-  // where both are there the row with the greater width counts.
-  std::string_view twin_of;
-  std::string_view why;  // omitted: the reason; else a short meaning of the counter
 };
 
 std::span<const CounterRow> all_counters();
