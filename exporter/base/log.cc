@@ -244,7 +244,8 @@ std::optional<std::uint64_t> RateLimit::admit(std::string_view file, std::uint_l
   } else if (now > site.filled) {
     const auto gained = std::min<Clock::rep>((now - site.filled) / Clock::duration(kInterval), kBurst - site.tokens);
     site.tokens += static_cast<int>(gained);
-    site.filled += gained * Clock::duration(kInterval);
+    // A full bucket does not save up the rest of the time.
+    site.filled = site.tokens == kBurst ? now : site.filled + gained * Clock::duration(kInterval);
   }
   if (site.tokens == 0) {
     ++site.left_out;
