@@ -109,12 +109,15 @@ struct Request {
   Command command;
   bool dump = false;
   std::string_view call;  // name for the tracker
-  std::string object;     // device or device/port, empty for the host
+  std::string device;     // empty for the host
   std::vector<Argument> arguments;
 
   std::string title() const {
     std::string text(call);
-    if (!object.empty()) text += " " + object;
+    if (!device.empty()) text += " " + device;
+    for (const Argument& argument : arguments) {
+      if (argument.attribute == Attribute::kPortIndex) text += "/" + std::to_string(argument.value);
+    }
     return text;
   }
 };
@@ -247,10 +250,7 @@ class NetlinkRdma final : public RdmaSource {
                     Result<T> (*parse)(Bytes)) {
     std::optional<T> value;
     Request request{command, false, call, device.name, {}};
-    if (port != 0) {
-      request.object += "/" + std::to_string(port);
-      request.arguments.push_back({Attribute::kPortIndex, port});
-    }
+    if (port != 0) request.arguments.push_back({Attribute::kPortIndex, port});
     const Sink sink{[&] { value.reset(); },
                     [&](Bytes payload) -> Result<bool> {
                       ROCE_TRY(value, parse(payload));
@@ -301,7 +301,7 @@ class NetlinkRdma final : public RdmaSource {
     header->nlmsg_seq = sequence;
 
     ROCE_TRY(auto channel, connect_());
-    const CallTracker::Scope scope(tracker_.get(), request.call, request.object);
+    const CallTracker::Scope scope(tracker_.get(), request.call, request.device);
     ROCE_TRY_VOID(channel->send(std::as_bytes(std::span(reinterpret_cast<const char*>(header), header->nlmsg_len))));
 
     const auto limit = Clock::now() + kDumpLimit;

@@ -23,8 +23,6 @@ namespace {
 constexpr std::uint32_t kKernelGroup = 1;
 // An event is at most 2 KiB of variables and a path before them.
 constexpr std::size_t kMessageSize = 8192;
-// Hundreds of functions may come at once; without privilege the kernel grants its own maximum.
-constexpr int kQueueSize = 1 << 20;
 
 std::string_view last_component(std::string_view path) {
   const auto slash = path.rfind('/');
@@ -69,15 +67,17 @@ std::optional<Uevent> parse_uevent(std::string_view message) {
   return event;
 }
 
-Result<std::unique_ptr<UeventMonitor>> UeventMonitor::start(std::function<void(const Uevent&)> callback) {
+Result<std::unique_ptr<UeventMonitor>> UeventMonitor::start(std::function<void(const Uevent&)> callback,
+                                                            int queue_bytes) {
   const int socket = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
   if (socket < 0) return fail_errno(errno, "uevent socket");
   const int on = 1;
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = kKernelGroup;
-  if (setsockopt(socket, SOL_SOCKET, SO_RCVBUFFORCE, &kQueueSize, sizeof kQueueSize) != 0)
-    (void)setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &kQueueSize, sizeof kQueueSize);
+  // Without privilege the kernel grants up to its own maximum.
+  if (setsockopt(socket, SOL_SOCKET, SO_RCVBUFFORCE, &queue_bytes, sizeof queue_bytes) != 0)
+    (void)setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &queue_bytes, sizeof queue_bytes);
   if (setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
       bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     const int err = errno;

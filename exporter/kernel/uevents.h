@@ -31,7 +31,9 @@ std::optional<Uevent> parse_uevent(std::string_view message);
 // the callback gets one with the action "overrun" and nothing else: look at everything again.
 class UeventMonitor {
  public:
-  static Result<std::unique_ptr<UeventMonitor>> start(std::function<void(const Uevent&)> callback);
+  // `queue_bytes`: what the kernel may hold for the callback. Hundreds of functions can come at once.
+  static Result<std::unique_ptr<UeventMonitor>> start(std::function<void(const Uevent&)> callback,
+                                                      int queue_bytes = 1 << 20);
   ~UeventMonitor();  // waits for a callback under way; must not be called from the callback
   UeventMonitor(const UeventMonitor&) = delete;
   UeventMonitor& operator=(const UeventMonitor&) = delete;
