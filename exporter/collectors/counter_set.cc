@@ -165,7 +165,7 @@ Result<void> CounterSet::publish(const std::vector<Reading>& readings, Part& par
     if (state != CounterState::kOk)
       part.samples.add(metric::counter_support, {context_.device->name, port_, s.name, to_string(state)}, 1);
   }
-  part.regressions = regressions_;
+  part.regressions += regressions_;  // a part may hold the counters of several sets
   return {};
 }
 

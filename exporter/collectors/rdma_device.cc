@@ -45,17 +45,17 @@ class RdmaDeviceCollector : public Collector {
     const bool hide = context().settings.hide_identity;
     part->samples.add(metric::device_info,
                       {device().name, device().kernel_driver.empty() ? device().driver : device().kernel_driver,
-                       device().pci_address, device().numa_node, firmware, hca_type, hw_rev, node_type, protocol,
-                       hide ? "" : board_id, hide ? "" : node_guid, hide ? "" : image_guid, hide ? "" : node_desc},
+                       device().pci_address, firmware, hca_type, hw_rev, node_type, protocol, hide ? "" : board_id,
+                       hide ? "" : node_guid, hide ? "" : image_guid, hide ? "" : node_desc},
                       1);
-    if (const auto node = parse_u64(device().numa_node)) part->samples.add(metric::device_numa_node, {device().name}, *node);
+    if (const auto node = parse_u64(device().numa_node))
+      part->samples.add(metric::device_numa_node, {device().name}, *node);
     if (context().settings.compat_node_infiniband)
       part->samples.add(node_infiniband::info, {device().name, hide ? "" : board_id, firmware, hca_type}, 1);
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
     return {};
   }
-
 };
 
 }  // namespace
