@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/kernel/rdma_recorded.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
@@ -252,8 +255,14 @@ Result<Found> read_first(const std::string& dir, std::initializer_list<const cha
   for (const char* name : names) {
     Found found;
     found.path = dir + "/" + name;
-    auto text = read_file(found.path, kMaxFileSize);
-    if (!text && text.error().kind == ErrorKind::kAbsent) continue;
+    struct stat status{};
+    if (stat(found.path.c_str(), &status) != 0) {
+      if (kind_of_errno(errno) == ErrorKind::kAbsent) continue;
+      return fail_errno(errno, found.path);
+    }
+    const auto size = static_cast<std::size_t>(status.st_size);
+    if (size > kMaxFileSize) return fail(ErrorKind::kMalformed, found.path);
+    auto text = read_file(found.path, size);
     if (!text) return tl::unexpected<Error>(std::move(text).error());
     found.text = std::move(*text);
     return found;

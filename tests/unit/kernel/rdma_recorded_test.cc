@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/kernel/rdma_recorded.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace roce {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr std::uint64_t kMax64 = std::numeric_limits<std::uint64_t>::max();
+
+MATCHER_P2(Counter, name, value, "") { return arg.name == name && arg.value == std::uint64_t{value}; }
+
+class RdmaRecording : public ::testing::Test {
+ protected:
+  RdmaRecording() : dir_(std::filesystem::temp_directory_path() / ("roce-recording-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(dir_ / "rdma");
+  }
+  ~RdmaRecording() override { std::filesystem::remove_all(dir_); }
+  RdmaRecording(const RdmaRecording&) = delete;
+  RdmaRecording& operator=(const RdmaRecording&) = delete;
+
+  void write(const char* name, std::string_view text) { std::ofstream(dir_ / name) << text; }
+  std::unique_ptr<RdmaSource> open() {
+    auto source = open_rdma_recording(dir_.string());
+    EXPECT_TRUE(source);
+    return std::move(*source);
+  }
+  static RdmaDevice named(std::string name) {
+    RdmaDevice device;
+    device.name = std::move(name);
+    return device;
+  }
+
+  std::filesystem::path dir_;
+};
+
+constexpr std::string_view kDevices = R"([
+  {"ifindex":0,"ifname":"mlx5_0","node_type":"ca","protocol":"roce","fw":"28.40.1000",
+   "node_guid":"0200:00ff:fe00:0028","sys_image_guid":"ffff:ffff:ffff:ffff","adaptive-moderation":"on",
+   "caps":["RESIZE_MAX_WR","UNKNOWN"]},
+  {"ifindex":4,"ifname":"rxe0","node_type":"ca","protocol":"roce","node_guid":"0","sys_image_guid":""}])";
+
+TEST_F(RdmaRecording, NothingRecordedIsSaidByEachCall) {
+  const auto rdma = open();
+  EXPECT_EQ(rdma->devices().error().kind, ErrorKind::kNotRecorded);
+  EXPECT_EQ(rdma->ports(named("a")).error().kind, ErrorKind::kNotRecorded);
+  EXPECT_EQ(rdma->port_counters(named("a"), 1).error().kind, ErrorKind::kNotRecorded);
+  EXPECT_EQ(rdma->counter_status(named("a"), 1).error().kind, ErrorKind::kNotRecorded);
+  EXPECT_EQ(rdma->resources(named("a")).error().kind, ErrorKind::kNotRecorded);
+  EXPECT_EQ(rdma->qp_counter_sets(named("a")).error().kind, ErrorKind::kNotRecorded);
+  EXPECT_EQ(rdma->netns_mode().error().kind, ErrorKind::kNotRecorded);
+}
+
+TEST_F(RdmaRecording, FolderThatIsNotThereCannotBeOpened) {
+  EXPECT_FALSE(open_rdma_recording((dir_ / "missing").string()));
+}
+
+TEST_F(RdmaRecording, Devices) {
+  write("rdma/dev.json", kDevices);
+  const auto devices = open()->devices();
+  ASSERT_TRUE(devices) << devices.error().message();
+  ASSERT_EQ(devices->size(), 2U);
+  EXPECT_EQ((*devices)[0].name, "mlx5_0");
+  EXPECT_EQ((*devices)[0].firmware, "28.40.1000");
+  EXPECT_EQ((*devices)[0].protocol, "roce");
+  EXPECT_EQ((*devices)[0].node_guid, 0x020000fffe000028U);
+  EXPECT_EQ((*devices)[0].sys_image_guid, kMax64);
+  EXPECT_EQ((*devices)[1].index, 4U);
+  EXPECT_EQ((*devices)[1].firmware, "");
+}
+
+TEST_F(RdmaRecording, PortsInBothSpellings) {
+  write("rdma/link.json",
+        R"([{"ifindex":0,"port":1,"ifname":"mlx5_0/1","state":"ACTIVE","physical_state":"LINK_UP","netdev":"eth0",
+             "netdev_index":5,"caps":["CM"]},
+            {"ifindex":0,"port":2,"ifname":"mlx5_0","state":"DOWN","physical_state":"DISABLED"},
+            {"ifindex":1,"ifname":"mlx5_1/3","state":"LATER","physical_state":"UNKNOWN"}])");
+  const auto rdma = open();
+  const auto ports = rdma->ports(named("mlx5_0"));
+  ASSERT_TRUE(ports);
+  ASSERT_EQ(ports->size(), 2U);
+  EXPECT_EQ((*ports)[0].state, 4U);
+  EXPECT_EQ((*ports)[0].physical_state, 5U);
+  EXPECT_EQ((*ports)[0].netdev, "eth0");
+  EXPECT_EQ((*ports)[0].netdev_index, 5U);
+  EXPECT_EQ((*ports)[1].state, 1U);
+  EXPECT_EQ((*ports)[1].physical_state, 3U);
+  const auto other = rdma->ports(named("mlx5_1"));
+  ASSERT_EQ(other->size(), 1U);
+  EXPECT_EQ((*other)[0].port, 3U);
+  EXPECT_EQ((*other)[0].state, std::nullopt);
+  EXPECT_EQ((*other)[0].physical_state, std::nullopt);
+  // The list of devices follows from the ports when it was not recorded itself.
+  const auto devices = rdma->devices();
+  ASSERT_EQ(devices->size(), 2U);
+  EXPECT_EQ((*devices)[0].port_count, 2U);
+  EXPECT_EQ((*devices)[1].index, 1U);
+}
+
+TEST_F(RdmaRecording, ResourcesWithAndWithoutLimit) {
+  write("rdma/resource.json", R"([{"ifindex":0,"ifname":"mlx5_0","pd":3,"cq":0,"qp":12,"qp-max":131072,"mr-max":5,
+                                   "srq":7,"srq-max":0,"odd":"text"}])");
+  const auto rdma = open();
+  const auto all = rdma->resources(named("mlx5_0"));
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->size(), 4U);
+  EXPECT_EQ((*all)[0].name, "pd");
+  EXPECT_EQ((*all)[0].current, 3U);
+  EXPECT_EQ((*all)[0].limit, std::nullopt);
+  EXPECT_EQ((*all)[1].current, 0U);
+  EXPECT_EQ((*all)[2].limit, 131072U);
+  EXPECT_EQ((*all)[3].name, "srq");
+  EXPECT_EQ((*all)[3].limit, std::nullopt);
+  EXPECT_EQ(rdma->resources(named("mlx5_1")).error().kind, ErrorKind::kUnsupported);
+}
+
+TEST_F(RdmaRecording, CountersFromTheLoneTextAlsoOnFollowingLines) {
+  write(
+      "rdma_statistic.txt",
+      "link mlx5_1/1 req_cqe_error 40019 req_cqe_flush_error 40000 \n    vendor_opt_a 1 \n\tlast 18446744073709551615\n"
+      "link rxe0/1 sent_pkts 7 \n");
+  const auto rdma = open();
+  EXPECT_THAT(*rdma->port_counters(named("mlx5_1"), 1),
+              ElementsAre(Counter("req_cqe_error", 40019U), Counter("req_cqe_flush_error", 40000U),
+                          Counter("vendor_opt_a", 1U), Counter("last", kMax64)));
+  EXPECT_THAT(*rdma->port_counters(named("rxe0"), 1), ElementsAre(Counter("sent_pkts", 7U)));
+  EXPECT_EQ(rdma->port_counters(named("rxe0"), 2).error().kind, ErrorKind::kUnsupported);
+  // Devices and ports exist although only the counters name them.
+  const auto devices = rdma->devices();
+  ASSERT_TRUE(devices);
+  ASSERT_EQ(devices->size(), 2U);
+  EXPECT_EQ((*devices)[0].name, "mlx5_1");
+  EXPECT_NE((*devices)[0].index, (*devices)[1].index);
+  const auto ports = rdma->ports(named("mlx5_1"));
+  ASSERT_TRUE(ports);
+  ASSERT_EQ(ports->size(), 1U);
+  EXPECT_EQ((*ports)[0].port, 1U);
+  EXPECT_EQ((*ports)[0].state, std::nullopt);
+}
+
+// The recorded field case of this repository: 32 counters, the last on a line of its own.
+TEST_F(RdmaRecording, FieldCaseHoldsAllCounters) {
+  auto rdma = open_rdma_recording(ROCE_SOURCE_DIR "/tests/cases/SE-12-flush-hides-root-error");
+  ASSERT_TRUE(rdma);
+  const auto counters = (*rdma)->port_counters(named("mlx5_1"), 1);
+  ASSERT_TRUE(counters);
+  EXPECT_EQ(counters->size(), 32U);
+  EXPECT_THAT(counters->back(), Counter("vendor_opt_a", 1U));
+  EXPECT_EQ((*rdma)->resources(named("mlx5_1")).error().kind, ErrorKind::kNotRecorded);
+}
+
+TEST_F(RdmaRecording, DevicesOfAllFilesAreOneList) {
+  write("rdma/dev.json", kDevices);
+  write("rdma/statistic.txt", "link mlx5_9/2 a 1\nlink mlx5_0/1 b 2\n");
+  const auto rdma = open();
+  const auto devices = rdma->devices();
+  ASSERT_TRUE(devices);
+  ASSERT_EQ(devices->size(), 3U);
+  EXPECT_EQ((*devices)[0].firmware, "28.40.1000");
+  EXPECT_EQ((*devices)[0].port_count, 1U);
+  EXPECT_EQ((*devices)[2].name, "mlx5_9");
+  EXPECT_EQ((*devices)[2].index, 5U);
+  EXPECT_EQ((*devices)[2].port_count, 2U);
+}
+
+TEST_F(RdmaRecording, CountersAsJsonInTheDriversOrder) {
+  write("rdma/statistic.json",
+        R"([{"ifindex":0,"port":1,"ifname":"mlx5_0","z":1,"a":18446744073709551615,"text":"no"},
+            {"ifname":"mlx5_1/2","b":0}])");
+  const auto rdma = open();
+  EXPECT_THAT(*rdma->port_counters(named("mlx5_0"), 1), ElementsAre(Counter("z", 1U), Counter("a", kMax64)));
+  EXPECT_THAT(*rdma->port_counters(named("mlx5_1"), 2), ElementsAre(Counter("b", 0U)));
+}
+
+TEST_F(RdmaRecording, DamagedFileFailsItsOwnCallsOnly) {
+  write("rdma/dev.json", kDevices);
+  write("rdma/link.json", R"([{"ifname":"mlx5_0")");
+  write("rdma/resource.json", R"(["text"])");
+  write("rdma/statistic.txt", "link mlx5_0/1 a 1 b x\n");
+  write("rdma/system.txt", "netns odd\n");
+  const auto rdma = open();
+  EXPECT_TRUE(rdma->devices());
+  EXPECT_EQ(rdma->ports(named("mlx5_0")).error().kind, ErrorKind::kMalformed);
+  EXPECT_EQ(rdma->port_counters(named("mlx5_0"), 1).error().kind, ErrorKind::kMalformed);
+  EXPECT_EQ(rdma->netns_mode().error().kind, ErrorKind::kMalformed);
+  // Holds no object of a device: nothing is known of it.
+  EXPECT_EQ(rdma->resources(named("mlx5_0")).error().kind, ErrorKind::kUnsupported);
+}
+
+TEST_F(RdmaRecording, ObjectWithoutNameIsMalformed) {
+  write("rdma/dev.json", R"([{"ifindex":0}])");
+  write("rdma/link.json", R"([{"ifname":"mlx5_0"}])");
+  const auto rdma = open();
+  EXPECT_EQ(rdma->devices().error().kind, ErrorKind::kMalformed);
+  EXPECT_EQ(rdma->ports(named("mlx5_0")).error().kind, ErrorKind::kMalformed);
+}
+
+TEST_F(RdmaRecording, ToolThatPrintedNothingSawNoDevices) {
+  write("rdma/dev.json", "");
+  write("rdma/link.json", "[ ]\n");
+  write("rdma/statistic.txt", "");
+  const auto rdma = open();
+  EXPECT_THAT(rdma->devices().value(), IsEmpty());
+  EXPECT_THAT(rdma->ports(named("a")).value(), IsEmpty());
+}
+
+TEST_F(RdmaRecording, NetnsMode) {
+  write("rdma_system.txt", "netns shared copy-on-fork on\n");
+  EXPECT_EQ(open()->netns_mode().value(), NetnsMode::kShared);
+  write("rdma/system.json", R"([{"netns":"exclusive","copy-on-fork":"on"}])");
+  EXPECT_EQ(open()->netns_mode().value(), NetnsMode::kExclusive);
+}
+
+TEST(RdmaStatisticText, SetsBoundToQps) {
+  const auto all = parse_rdma_statistic_text(
+      "link mlx5_0/1 cntn 4 qp-type RC pid 4711 comm my app 3rd rx_write_requests 5 \n    LQPN: <178,179>\n"
+      "link mlx5_0/- cntn 5 a 1\n");
+  ASSERT_TRUE(all);
+  EXPECT_THAT(all->ports, IsEmpty());
+  ASSERT_EQ(all->sets.size(), 2U);
+  const QpCounterSet& set = all->sets[0].set;
+  EXPECT_EQ(all->sets[0].device, "mlx5_0");
+  EXPECT_EQ(set.port, 1U);
+  EXPECT_EQ(set.id, 4U);
+  EXPECT_EQ(set.qp_type, 2U);
+  EXPECT_EQ(set.pid, 4711U);
+  EXPECT_THAT(set.qpns, ElementsAre(178U, 179U));
+  EXPECT_THAT(set.counters, ElementsAre(Counter("rx_write_requests", 5U)));
+  EXPECT_EQ(all->sets[1].set.port, 0U);
+  EXPECT_EQ(all->sets[1].set.pid, std::nullopt);
+}
+
+TEST(RdmaStatisticJson, SetsBoundToQps) {
+  const auto all = parse_rdma_statistic_json(
+      R"([{"ifindex":0,"ifname":"mlx5_0","port":1,"cntn":4,"qp-type":"UD","pid":9,"comm":"x","a":1,"lqpn":[178,-1]}])");
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->sets.size(), 1U);
+  EXPECT_EQ(all->sets[0].set.qp_type, 4U);
+  EXPECT_THAT(all->sets[0].set.qpns, ElementsAre(178U));
+  EXPECT_THAT(all->sets[0].set.counters, ElementsAre(Counter("a", 1U)));
+}
+
+TEST(RdmaStatisticText, OfADuplicateTheFirstStandsAlsoAcrossRecords) {
+  const auto all = parse_rdma_statistic_text("link b/1 x 1 y 2 x 3\nlink a/1 z 9\nlink b/1 y 4 w 5\n");
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->ports.size(), 2U);
+  EXPECT_EQ(all->ports[1].device, "b");
+  EXPECT_THAT(all->ports[1].counters, ElementsAre(Counter("x", 1U), Counter("y", 2U), Counter("w", 5U)));
+}
+
+TEST(RdmaStatisticText, PortWithoutCountersAndLineEndsOfOtherSystems) {
+  const auto all = parse_rdma_statistic_text("link a/1 \r\nlink a/2 x 1\r\n\r\n");
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->ports.size(), 2U);
+  EXPECT_THAT(all->ports[0].counters, IsEmpty());
+  EXPECT_THAT(all->ports[1].counters, ElementsAre(Counter("x", 1U)));
+}
+
+TEST(RdmaStatisticText, WhatIsNotTheFormIsMalformed) {
+  for (const char* text : {"a 1", "Error: no device", "link a/1 x", "link a/1 x -1", "link a/1 x 1.5",
+                           "link a/1 x 18446744073709551616", "link /1 x 1", "link a/1 cntn x"}) {
+    const auto all = parse_rdma_statistic_text(text);
+    ASSERT_FALSE(all) << text;
+    EXPECT_EQ(all.error().kind, ErrorKind::kMalformed) << text;
+  }
+}
+
+TEST(RdmaStatisticJson, WhatIsNotTheFormIsMalformed) {
+  for (const char* text :
+       {"{", "1", "\"a\"", "[{\"a\":1}]", "[{\"ifname\":\"a\",\"cntn\":-1}]", "[{\"ifname\":\"\\xff\"}]"}) {
+    EXPECT_FALSE(parse_rdma_statistic_json(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace roce
