@@ -3,8 +3,8 @@
  * Simulated ConnectX-class RNIC: the RDMA device.
  *
  * Counters and port state are the point. Queue pairs exist so far that the
- * kernel's MAD and CM layers run on the port: what is sent completes and is
- * lost, nothing is ever received.
+ * kernel's MAD and CM layers and their users run on the port: what is sent
+ * completes and is lost, nothing is ever received.
  */
 #include <linux/etherdevice.h>
 #include <linux/rtnetlink.h>
@@ -355,7 +355,8 @@ static int rnic_query_device(struct ib_device *ibdev, struct ib_device_attr *att
 	attr->max_qp = 131072;
 	attr->max_qp_wr = 32768;
 	attr->device_cap_flags = IB_DEVICE_CHANGE_PHY_PORT | IB_DEVICE_PORT_ACTIVE_EVENT |
-				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN;
+				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN |
+				 IB_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
 	attr->max_send_sge = 30;
 	attr->max_recv_sge = 32;
@@ -790,6 +791,28 @@ static struct ib_mr *rnic_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u
 	return ERR_PTR(-EOPNOTSUPP);
 }
 
+/* Registered memory is never touched: enough for a kernel user to come as far as connecting. */
+static struct ib_mr *rnic_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 max_num_sg)
+{
+	static atomic_t next_key = ATOMIC_INIT(0x1000);
+	struct ib_mr *mr;
+
+	if (type != IB_MR_TYPE_MEM_REG && type != IB_MR_TYPE_SG_GAPS)
+		return ERR_PTR(-EOPNOTSUPP);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	mr->lkey = atomic_add_return(0x100, &next_key);
+	mr->rkey = mr->lkey;
+	return mr;
+}
+
+static int rnic_map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int sg_nents,
+			  unsigned int *sg_offset)
+{
+	return sg_nents;
+}
+
 static int rnic_dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
 {
 	kfree(mr);
@@ -817,6 +840,7 @@ static const struct ib_device_ops rnic_ops = {
 	.device_group = &device_group,
 
 	.add_gid = rnic_add_gid,
+	.alloc_mr = rnic_alloc_mr,
 	.alloc_pd = rnic_alloc_pd,
 	.alloc_ucontext = rnic_alloc_ucontext,
 	.create_ah = rnic_create_ah,
@@ -835,6 +859,7 @@ static const struct ib_device_ops rnic_ops = {
 	.get_hw_stats = rnic_get_hw_stats,
 	.get_link_layer = rnic_link_layer,
 	.get_port_immutable = rnic_port_immutable,
+	.map_mr_sg = rnic_map_mr_sg,
 	.modify_qp = rnic_modify_qp,
 	.poll_cq = rnic_poll_cq,
 	.post_recv = rnic_post_recv,
