@@ -60,16 +60,17 @@ bool has_nul(const std::string& path) {
   return path.find('\0') != std::string::npos;
 }
 
-// A folder that can be listed. The default is taken as it is: a host without it still has something to serve.
-Outcome set_directory(std::string_view text, std::string_view by_default, std::string& out) {
+// A folder that can be listed. The default is taken as it is: a host without it still has something to serve. A tree made
+// for a test or a recording often holds no procfs; what would come from there is absent then.
+Outcome set_directory(std::string_view text, std::string_view by_default, std::string& out, bool may_be_absent = false) {
   if (text != by_default) {
     if (text.empty()) return Problem{"nothing", "an existing directory", {}};
     const std::string path(text);
     const int fd = has_nul(path) ? -1 : ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
+    if (fd < 0 && !(may_be_absent && errno == ENOENT)) {
       return Problem{fmt::format("{} ({})", ticked(text), reason(errno)), "an existing directory that can be read", {}};
     }
-    ::close(fd);
+    if (fd >= 0) ::close(fd);
   }
   out = text;
   return {};
@@ -176,7 +177,7 @@ constexpr Setting kSettings[] = {
      [](Options& o, std::string_view text) { return set_directory(text, "/sys", o.sysfs); },
      [](const Options& o) { return o.sysfs; }},
     {"path.procfs", "path.procfs", Kind::kText, kSources, "DIR", "Mount point of procfs.",
-     [](Options& o, std::string_view text) { return set_directory(text, "/proc", o.procfs); },
+     [](Options& o, std::string_view text) { return set_directory(text, "/proc", o.procfs, true); },
      [](const Options& o) { return o.procfs; }},
     {"path.rootfs", "path.rootfs", Kind::kText, kSources, "DIR", "Mount point of the host's root file system.",
      [](Options& o, std::string_view text) { return set_directory(text, "/", o.rootfs); },
