@@ -27,17 +27,6 @@ CounterState state_of(ErrorKind kind) {
 
 std::uint64_t all_ones_of(unsigned width) { return width >= 64 ? kInvalid : (std::uint64_t{1} << width) - 1; }
 
-// The value of `name` in "reason=rnr,direction=receive"; empty when it is not there.
-std::string_view fixed_label(std::string_view pairs, std::string_view name) {
-  while (!pairs.empty()) {
-    const auto comma = pairs.find(',');
-    const std::string_view pair = pairs.substr(0, comma);
-    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') return pair.substr(name.size() + 1);
-    pairs.remove_prefix(comma == std::string_view::npos ? pairs.size() : comma + 1);
-  }
-  return {};
-}
-
 }  // namespace
 
 const CounterRow* find_row(std::string_view driver, Interface interface, std::string_view counter) {
@@ -51,28 +40,25 @@ const CounterRow* find_row(std::string_view driver, Interface interface, std::st
 
 CounterSet::CounterSet(const CollectorContext& context, Interface interface, std::string port,
                        std::string_view directory)
-    : context_(context), interface_(interface), port_(std::move(port)), directory_(directory) {}
+    : context_(context),
+      interface_(interface),
+      port_(std::move(port)),
+      directory_(directory),
+      has_port_counters_(!context.device->path.empty() && !port_.empty() &&
+                         exists(context.device->path + "/ports/" + port_ + "/counters")) {}
 
 void CounterSet::describe(Slot& slot) const {
   slot.row = find_row(context_.device->driver, interface_, slot.name);
   // A name that the table leaves out on purpose has no series; one that it does not know is still worth showing.
   slot.metric = slot.row != nullptr ? slot.row->metric : &metric::driver_counter;
+  // A port that has the counters directory has this quantity there.
+  if (slot.row != nullptr && slot.row->fallback && has_port_counters_) slot.metric = &metric::driver_counter;
   if (slot.metric != nullptr) {
-    std::string_view names = slot.metric->labels;
-    while (!names.empty()) {
-      const auto comma = names.find(',');
-      const std::string_view name = names.substr(0, comma);
-      names.remove_prefix(comma == std::string_view::npos ? names.size() : comma + 1);
-      const std::string_view fixed = slot.row != nullptr ? fixed_label(slot.row->labels, name) : std::string_view{};
-      if (!fixed.empty())
-        slot.labels.push_back(fixed);
-      else if (name == "device")
-        slot.labels.push_back(context_.device->name);
-      else if (name == "port")
-        slot.labels.push_back(port_);
-      else
-        slot.labels.push_back(slot.name);  // counter
-    }
+    slot.labels = {context_.device->name, port_};
+    if (slot.metric == &metric::driver_counter || slot.metric == &metric::driver_gauge)
+      slot.labels.emplace_back(slot.name);
+    else
+      slot.labels.insert(slot.labels.end(), slot.row->values.span().begin(), slot.row->values.span().end());
   }
   if (context_.settings.compat_node_infiniband)
     if (const NodeInfinibandCounter* compat = find_node_infiniband(directory_, slot.name)) {

@@ -57,6 +57,7 @@ class CounterSet {
   const Interface interface_;
   const std::string port_;
   const std::string_view directory_;
+  const bool has_port_counters_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::uint64_t regressions_ = 0;
 };

@@ -70,6 +70,7 @@ struct Engine::State {
   DeviceList devices;
   std::optional<Error> inventory_error;
   bool inventory_known = false;
+  std::optional<NetnsMode> netns_mode;
 
   std::map<std::string, DeviceUnits> units;
   std::map<std::string, std::uint64_t, std::less<>> series_dropped;
@@ -77,6 +78,7 @@ struct Engine::State {
   std::set<std::string> warned_over_limit;
 
   void start_inventory(const std::shared_ptr<State>& self);
+  std::optional<NetnsMode> read_netns_mode() const;
   void reconcile();
   void start(const std::shared_ptr<State>& self, const std::shared_ptr<Unit>& unit);
   void finish(const std::shared_ptr<Unit>& unit, std::shared_ptr<const Run> run);
@@ -91,8 +93,10 @@ void Engine::State::start_inventory(const std::shared_ptr<State>& self) {
   inventory_started = Clock::now();
   executor.submit({"inventory", false, [self, source = inventory] {
                      auto found = source->refresh();
+                     const auto mode = self->read_netns_mode();
                      const std::lock_guard lock(self->mutex);
                      self->inventory_in_flight = false;
+                     self->netns_mode = mode;
                      if (self->inventory != source) return;  // configured anew in between
                      if (found) {
                        self->devices = std::move(*found);
@@ -107,6 +111,12 @@ void Engine::State::start_inventory(const std::shared_ptr<State>& self) {
                    }});
 }
 
+std::optional<NetnsMode> Engine::State::read_netns_mode() const {
+  if (!host->rdma) return std::nullopt;
+  const auto mode = host->rdma->netns_mode();
+  return mode ? std::optional(*mode) : std::nullopt;
+}
+
 // Makes the units agree with the devices. The caller holds the mutex.
 void Engine::State::reconcile() {
   std::map<std::string, DeviceUnits> kept;
@@ -115,7 +125,7 @@ void Engine::State::reconcile() {
     const auto old = units.find(device->name);
     if (old != units.end() && same_registration(*old->second.device, *device)) now = std::move(old->second);
     now.device = device;
-    for (const CollectorEntry& entry : collector_registry()) {
+    for (const CollectorEntry& entry : config.collectors) {
       if (!config.enabled(entry)) {
         now.units.erase(&entry);
         continue;
@@ -265,7 +275,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
   for (const auto& device : s.devices) {
     const auto at = s.units.find(device->name);
     if (at == s.units.end()) continue;
-    for (const CollectorEntry& entry : collector_registry()) {
+    for (const CollectorEntry& entry : s.config.collectors) {
       const auto unit = at->second.units.find(&entry);
       if (unit == at->second.units.end() || !wanted(entry)) continue;
       if (s.due(*unit->second, begin)) {
@@ -416,9 +426,11 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
                             s.inventory_error ? s.inventory_error->message() : "devices could not be listed in time"});
     page.complete = false;
   } else {
+    if (s.netns_mode)
+      own->add(metric::rdma_netns_mode_info, {*s.netns_mode == NetnsMode::kShared ? "shared" : "exclusive"}, 1);
     own->add(metric::rdma_devices, {}, static_cast<std::uint64_t>(s.devices.size()));
   }
-  for (const CollectorEntry& entry : collector_registry()) {
+  for (const CollectorEntry& entry : s.config.collectors) {
     const auto dropped = s.series_dropped.find(entry.name);
     own->add(metric::series_dropped, {entry.name}, dropped == s.series_dropped.end() ? std::uint64_t{0} : dropped->second);
   }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 namespace roce {
 
 struct EngineConfig {
+  std::span<const CollectorEntry> collectors = collector_registry();
   // Whether a collector of the registry runs.
   std::function<bool(const CollectorEntry&)> enabled;
   // Whether a device may be touched, by its name.

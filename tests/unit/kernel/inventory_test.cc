@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/kernel/inventory.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temp_tree.h"
+
+namespace roce {
+namespace {
+
+bool all(std::string_view) { return true; }
+
+TEST(InventoryTest, FindsPciParentsInPaths) {
+  EXPECT_EQ(pci_address_in("/sys/devices/pci0000:00/0000:00:01.0/0000:3b:00.1/infiniband/mlx5_1"), "0000:3b:00.1");
+  EXPECT_EQ(pci_address_in("/sys/devices/pci0000:00/0000:3b:00.0/mlx5_core.sf.4"), "0000:3b:00.0");
+  EXPECT_EQ(pci_address_in("/sys/devices/virtual/infiniband/rxe0"), "");
+  EXPECT_EQ(pci_address_in("10000:01:00.0"), "10000:01:00.0");
+  EXPECT_EQ(pci_address_in("0000:3b:00.8"), "");
+}
+
+TEST(InventoryTest, AnAbsentClassDirectoryIsNoDevice) {
+  const TempTree tree;
+  Inventory inventory(tree.host(), all, all);
+  EXPECT_TRUE(inventory.refresh().value().empty());
+}
+
+TEST(InventoryTest, DescribesADeviceByDriverAndParent) {
+  const TempTree tree;
+  tree.add_port("weird-name", 1);
+  tree.add_port("weird-name", 2, "1: DOWN");
+  tree.write("sys/devices/pci0000:00/0000:3b:00.1/numa_node", "1\n");
+  tree.write("sys/devices/pci0000:00/0000:3b:00.1/net/eth7/dev_port", "0\n");
+  tree.write("sys/devices/pci0000:00/0000:3b:00.1/net/eth8/dev_port", "1\n");
+  tree.link("sys/devices/pci0000:00/0000:3b:00.1/driver", "../../../bus/pci/drivers/bnxt_en");
+  tree.link("sys/class/infiniband/weird-name/device", "../../../devices/pci0000:00/0000:3b:00.1");
+  Inventory inventory(tree.host(), all, all);
+  const auto devices = inventory.refresh().value();
+  ASSERT_EQ(devices.size(), 1U);
+  const InventoryDevice& device = *devices[0];
+  EXPECT_EQ(device.driver, "bnxt_re");
+  EXPECT_EQ(device.kernel_driver, "bnxt_en");
+  EXPECT_EQ(device.pci_address, "0000:3b:00.1");
+  EXPECT_EQ(device.card, "0000:3b:00");
+  EXPECT_EQ(device.numa_node, "1");
+  EXPECT_TRUE(device.rtnl_port_query);
+  ASSERT_EQ(device.ports.size(), 2U);
+  EXPECT_EQ(device.ports[0].netdev, "eth7");
+  EXPECT_EQ(device.ports[1].netdev, "eth8");
+}
+
+TEST(InventoryTest, AFunctionOfACardSharesItsCard) {
+  const TempTree tree;
+  tree.add_port("vf");
+  tree.write("sys/devices/pci0000:00/0000:3b:02.3/vendor", "0x15b3\n");
+  tree.link("sys/devices/pci0000:00/0000:3b:02.3/physfn", "../0000:3b:00.0");
+  tree.link("sys/class/infiniband/vf/device", "../../../devices/pci0000:00/0000:3b:02.3");
+  Inventory inventory(tree.host(), all, all);
+  EXPECT_EQ(inventory.refresh().value().at(0)->card, "0000:3b:00");
+}
+
+TEST(InventoryTest, FiltersBeforeOpeningAnything) {
+  const TempTree tree;
+  tree.add_port("mlx5_0");
+  tree.add_port("mlx5_1");
+  std::vector<std::string> asked;
+  Inventory inventory(
+      tree.host(),
+      [&](std::string_view name) {
+        asked.emplace_back(name);
+        return name != "mlx5_0";
+      },
+      all);
+  const auto devices = inventory.refresh().value();
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_EQ(devices[0]->name, "mlx5_1");
+  EXPECT_EQ(asked.size(), 2U);
+}
+
+TEST(InventoryTest, ForgetsWhatIsGoneAndKeepsWhatStays) {
+  const TempTree tree;
+  tree.add_port("mlx5_0");
+  tree.add_port("mlx5_3");
+  Inventory inventory(tree.host(), all, all);
+  const auto before = inventory.refresh().value();
+  ASSERT_EQ(before.size(), 2U);
+  tree.remove("sys/class/infiniband/mlx5_3");
+  const auto after = inventory.refresh().value();
+  ASSERT_EQ(after.size(), 1U);
+  EXPECT_EQ(after[0], before[0]);  // not looked up again
+  inventory.invalidate();
+  EXPECT_NE(inventory.refresh().value().at(0), before[0]);
+}
+
+TEST(InventoryTest, KnowsDriversByTheirKernelName) {
+  EXPECT_EQ(counter_driver("mlx5_core"), "mlx5");
+  EXPECT_EQ(counter_driver("ice"), "irdma");
+  EXPECT_EQ(counter_driver("e1000e"), "");
+}
+
+}  // namespace
+}  // namespace roce
