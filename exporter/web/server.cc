@@ -94,7 +94,7 @@ class Exchange {
     head_only_ = request.method == "HEAD";
     const std::string_view raw_path = path_of_target(info_->request_uri);
     const std::string_view raw_query = info_->query_string != nullptr ? info_->query_string : "";
-    if (raw_path.size() + raw_query.size() > kMaxTarget) {
+    if (raw_path.size() + raw_query.size() + (info_->query_string != nullptr ? 1 : 0) > kMaxTarget) {
       refuse(414, "the request's URI is too long");
       return finish();
     }
