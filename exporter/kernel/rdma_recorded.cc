@@ -9,9 +9,9 @@
 #include <initializer_list>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <tuple>
 #include <unordered_set>
 #include <utility>
 
@@ -69,15 +69,15 @@ void keep_first(std::vector<NamedValue>& counters) {
 
 // Puts records of one port together, so that a port has one list.
 void settle(RecordedStatistics& statistics) {
-  std::stable_sort(statistics.ports.begin(), statistics.ports.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.device, a.port) < std::tie(b.device, b.port);
-  });
   std::vector<RecordedStatistics::Port> merged;
+  std::map<std::pair<std::string, std::uint32_t>, std::size_t> places;
   for (auto& port : statistics.ports) {
-    if (merged.empty() || merged.back().device != port.device || merged.back().port != port.port) {
+    const auto [place, is_new] = places.emplace(std::pair(port.device, port.port), merged.size());
+    if (is_new) {
       merged.push_back(std::move(port));
     } else {
-      std::move(port.counters.begin(), port.counters.end(), std::back_inserter(merged.back().counters));
+      auto& counters = merged[place->second].counters;
+      std::move(port.counters.begin(), port.counters.end(), std::back_inserter(counters));
     }
   }
   statistics.ports = std::move(merged);

@@ -255,8 +255,8 @@ TEST(RdmaStatisticText, OfADuplicateTheFirstStandsAlsoAcrossRecords) {
   const auto all = parse_rdma_statistic_text("link b/1 x 1 y 2 x 3\nlink a/1 z 9\nlink b/1 y 4 w 5\n");
   ASSERT_TRUE(all);
   ASSERT_EQ(all->ports.size(), 2U);
-  EXPECT_EQ(all->ports[1].device, "b");
-  EXPECT_THAT(all->ports[1].counters, ElementsAre(Counter("x", 1U), Counter("y", 2U), Counter("w", 5U)));
+  EXPECT_EQ(all->ports[0].device, "b");
+  EXPECT_THAT(all->ports[0].counters, ElementsAre(Counter("x", 1U), Counter("y", 2U), Counter("w", 5U)));
 }
 
 TEST(RdmaStatisticText, PortWithoutCountersAndLineEndsOfOtherSystems) {
