@@ -352,8 +352,6 @@ def unreadable_tree():
 
 
 def no_ipv6():
-    with Server(SOURCE, preload=cases.fault_library(), extra_env={"FAULT_FS_NO_IPV6": "1"}, listen=False, wait=False) as s:
-        s.kill()
     port = exporter.free_port()
     s = Server([*SOURCE, f"--web.listen-address=:{port}"], preload=cases.fault_library(), extra_env={"FAULT_FS_NO_IPV6": "1"}, listen=False)
     s.port = port
