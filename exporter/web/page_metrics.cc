@@ -42,7 +42,7 @@ std::optional<std::uint64_t> boot_time() {
 }  // namespace
 
 void add_own_metrics(const OwnMetrics& own, std::uint64_t collections, SampleBatch& out) {
-  out.add(metric::exporter_build_info, {kVersion, kRevision, kCompiler, kBuildType}, 1);
+  out.add(metric::exporter_build_info, {kVersion, kRevision, kCompiler}, 1);
   out.add(metric::exporter_scrapes, {}, own.scrapes.Value());
   out.add(metric::exporter_scrapes_rejected, {}, own.scrapes_rejected.Value());
   out.add(metric::exporter_scrape_budget_exceeded, {}, own.budget_exceeded.Value());

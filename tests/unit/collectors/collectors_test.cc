@@ -66,7 +66,10 @@ class CollectorsTest : public testing::Test {
     error_ = result ? std::string() : result.error().message();
     output_ = out;
     std::vector<const SampleBatch*> batches;
-    for (const auto& part : output_.parts) batches.push_back(&part->samples);
+    for (const auto& part : output_.parts) {
+      batches.push_back(&part->samples);
+      EXPECT_EQ(part->samples.malformed(), 0U) << "a sample had not the labels of its metric";
+    }
     return render_text(batches);
   }
 
