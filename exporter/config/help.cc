@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "exporter/base/version.h"
@@ -39,6 +40,15 @@ void append_wrapped(std::string& out, std::string_view text, std::size_t indent 
   out += '\n';
 }
 
+// A collector's description, which elsewhere stands in a table, as a sentence.
+std::string sentence(std::string_view text) {
+  std::string out(text);
+  if (out.empty()) return out;
+  if (out.front() >= 'a' && out.front() <= 'z') out.front() = static_cast<char>(out.front() - 'a' + 'A');
+  if (!out.ends_with('.')) out += '.';
+  return out;
+}
+
 void append_setting(std::string& out, const Setting& setting, const Options& defaults) {
   out += fmt::format("  --{}", setting.flag);
   if (setting.kind != Kind::kSwitch) out += fmt::format("={}", setting.value);
@@ -72,7 +82,8 @@ std::string help_text(const std::vector<CollectorChoice>& collectors) {
     out += "\nCollectors, each with --collector.NAME and --no-collector.NAME:\n";
     for (const CollectorChoice& collector : collectors) {
       out += fmt::format("  --collector.{}\n", collector.name);
-      append_wrapped(out, fmt::format("{} Default: {}.", collector.help, collector.by_default ? "on" : "off"));
+      append_wrapped(out,
+                     fmt::format("{} Default: {}.", sentence(collector.help), collector.by_default ? "on" : "off"));
     }
   };
   for (const Setting& setting : settings()) {

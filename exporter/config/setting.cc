@@ -60,9 +60,10 @@ bool has_nul(const std::string& path) {
   return path.find('\0') != std::string::npos;
 }
 
-// A folder that can be listed. The default is taken as it is: a host without it still has something to serve. A tree made
-// for a test or a recording often holds no procfs; what would come from there is absent then.
-Outcome set_directory(std::string_view text, std::string_view by_default, std::string& out, bool may_be_absent = false) {
+// A folder that can be listed. The default is taken as it is: a host without it still has something to serve. A tree
+// made for a test or a recording often holds no procfs; what would come from there is absent then.
+Outcome set_directory(std::string_view text, std::string_view by_default, std::string& out,
+                      bool may_be_absent = false) {
   if (text != by_default) {
     if (text.empty()) return Problem{"nothing", "an existing directory", {}};
     const std::string path(text);

@@ -26,7 +26,7 @@ using testing::StartsWith;
 const std::vector<CollectorChoice> kCollectors{
     {"device", true, "RDMA devices: firmware, node GUID, NUMA node, PCI function and everything else that names one."},
     {"qp", false, "Queue pairs."},
-    {"gid", true, "GID tables."}};
+    {"gid", true, "health of GID tables"}};
 
 tl::expected<Options, Exit> parse(const std::vector<std::string>& arguments) {
   std::vector<const char*> argv{"roce_exporter"};
@@ -306,6 +306,7 @@ TEST(CommandLine, HelpListsEveryFlagWithinEightyColumns) {
       EXPECT_THAT(help, HasSubstr("\n  --collector." + std::string(collector.name) + "\n"));
     }
     EXPECT_THAT(help, HasSubstr("Default: :14791."));
+    EXPECT_THAT(help, HasSubstr("\n      Health of GID tables. Default: on.\n"));
     EXPECT_THAT(help, EndsWith("\n"));
     std::size_t begin = 0;
     for (std::size_t end; (end = help.find('\n', begin)) != std::string::npos; begin = end + 1) {
