@@ -39,7 +39,7 @@ TEST(HttpTest, TakesGzipOnlyWhereItIsWanted) {
                             "br",
                             "gzip;q=0",
                             "gzip;q=0.0",
-                            "gzip;q=1.",
+                            "gzip;q=0.",
                             "gzip; q = 0.000",
                             "*;q=0",
                             "gzip;q=0, *",
