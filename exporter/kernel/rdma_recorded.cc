@@ -249,7 +249,11 @@ Result<NetnsMode> netns_of(std::string_view mode, const std::string& what) {
 struct Found {
   std::string path;
   std::string text;
-  bool json() const { return path.ends_with(".json"); }
+  // Not by the file's name: versions of the tool answer -j with text where they know no JSON.
+  bool json() const {
+    const std::string_view content = trim(text);
+    return content.starts_with('[') || content.starts_with('{');
+  }
 };
 Result<Found> read_first(const std::string& dir, std::initializer_list<const char*> names) {
   for (const char* name : names) {

@@ -220,6 +220,9 @@ TEST_F(RdmaRecording, NetnsMode) {
   EXPECT_EQ(open()->netns_mode().value(), NetnsMode::kShared);
   write("rdma/system.json", R"([{"netns":"exclusive","copy-on-fork":"on"}])");
   EXPECT_EQ(open()->netns_mode().value(), NetnsMode::kExclusive);
+  // What -j gives where the tool has no JSON for it.
+  write("rdma/system.json", "netns shared copy-on-fork on\n");
+  EXPECT_EQ(open()->netns_mode().value(), NetnsMode::kShared);
 }
 
 TEST(RdmaStatisticText, SetsBoundToQps) {
