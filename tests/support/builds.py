@@ -9,9 +9,9 @@ import exporter
 from harness import BUILD, JOBS, ROOT, Failed, Row, command, expect
 
 
-def build(preset):
+def build(preset, target=None):
     command("cmake", "--preset", preset)
-    done = command("cmake", "--build", "--preset", preset, "-j", str(JOBS))
+    done = command("cmake", "--build", "--preset", preset, "-j", str(JOBS), *(["--target", target] if target else []))
     warnings = [l for l in done.stdout.splitlines() if re.search(r"\bwarning: ", l)]
     expect(not warnings, lambda: "\n".join(warnings[:20]))
 

@@ -52,7 +52,7 @@ def fuzz(seconds):
 
 
 def rows():
-    return [Row("fuzz-build", "build, preset fuzz", lambda: builds.build("fuzz")),
+    return [Row("fuzz-build", "build, preset fuzz", lambda: builds.build("fuzz", "fuzzers")),
             Row("fuzz-replay", "corpora", replay),
             Row("fuzz-run", f"{SECONDS} s over all targets", lambda: fuzz(SECONDS), alone=True),
             Row("fuzz-long", f"{SECONDS_FULL} s over all targets", lambda: fuzz(SECONDS_FULL), full_only=True, alone=True)]

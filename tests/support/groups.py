@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The groups of tests/run in the order in which they run. To add one: a module with rows(), one line here."""
+import os
+import sys
+
+import bench
 import builds
 import cases
 import compat
@@ -7,7 +11,10 @@ import e2e
 import fuzz
 import golden
 import sources
-from harness import Group
+from harness import ROOT, Group
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "lab", "tests"))
+import core  # noqa: E402: the lab's tests stand beside the lab
 
 ALL = [
     Group("format", "style of the sources", sources.format_rows),
@@ -22,4 +29,6 @@ ALL = [
     Group("sanitizers", "ASan+UBSan and TSan over unit tests and cases", builds.sanitizer_rows, workers=1),
     Group("tidy", "clang-tidy 19", sources.tidy_rows),
     Group("fuzz", "corpus replay, then fuzzing", fuzz.rows),
+    Group("lab", "real kernels: soft-RoCE and simulated RNICs in virtual machines", core.rows, finish=core.clean_up),
+    Group("bench", "cost of a scrape", bench.rows),
 ]

@@ -56,6 +56,8 @@ def main(words):
     start, table, everything = time.monotonic(), [], []
     reached = from_id is None
     for g in selected:
+        if not any(full or not r.full_only for r in g.rows()):
+            continue  # nothing of it belongs to the CI tier
         if not reached:
             ids = [r.id for r in g.rows()]
             if from_id not in ids:
