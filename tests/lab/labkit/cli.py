@@ -252,7 +252,7 @@ def rnic(args):
 
 
 def fault(args):
-    """Runs faults/Fnn: in the machine, or on the host where its second line says so."""
+    """Runs on() or off() of faults/Fnn: in the machine, or here where the file says so."""
     name = args.fault.upper()
     script = FAULTS_DIR / name
     if not script.exists():
@@ -261,11 +261,12 @@ def fault(args):
     machine.need(args.node)
     text = script.read_text()
     if "\n# where: host\n" in text:
-        return subprocess.run(["bash", script, args.switch, str(args.node)],
-                              env=dict(os.environ, LAB=str(LAB_DIR / "lab"))).returncode
+        return subprocess.run(["bash", "-c", f"set -eu\n{text}\n{args.switch}\n"],
+                              env=dict(os.environ, LAB=str(LAB_DIR / "lab"),
+                                       NODE=str(args.node))).returncode
     common = (FAULTS_DIR / "common.sh").read_text()
-    program = f"{common}\n{text}\n{args.switch}\n"
-    return _exec(args.node, ["/bin/bash", "-s"], 120, program.encode())
+    program = f"FAULT={name}\n{common}\n{text}\n{args.switch}\n"
+    return _exec(args.node, ["/bin/bash", "-c", program], 180)
 
 
 def pause(args):
