@@ -102,7 +102,7 @@ bool is_host_name(std::string_view host) {
 }
 
 Outcome add_listen_address(Options& options, std::string_view text) {
-  const Problem problem{ticked(text), "[HOST]:PORT with a port from 0 to 65535, IPv6 hosts in brackets", {}};
+  Problem problem{ticked(text), "[HOST]:PORT with a port from 0 to 65535, IPv6 hosts in brackets", {}};
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || text.find('\0') != std::string_view::npos) return problem;
   const std::string_view port = text.substr(colon + 1);

@@ -202,7 +202,6 @@ tl::expected<YamlNode, YamlError> parse_yaml(std::string_view text) {
   if (diag == nullptr) return tl::unexpected(YamlError{1, "found no memory, allowed more of it"});
   fy_diag_set_collect_errors(diag.get(), true);
   fy_parse_cfg config{};
-  config.flags = static_cast<fy_parse_cfg_flags>(FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_JSON_NONE);
   config.diag = diag.get();
   const std::unique_ptr<fy_parser, ParserDeleter> parser(fy_parser_create(&config));
   if (parser == nullptr || fy_parser_set_string(parser.get(), text.data(), text.size()) != 0) {
