@@ -328,8 +328,8 @@ def bad_yaml():
 
 def examples():
     """Every example configuration is accepted."""
-    found = glob.glob(os.path.join(ROOT, "packaging", "examples", "*.yml"))
-    expect(found, "packaging/examples holds no configuration")
+    found = glob.glob(os.path.join(ROOT, "packaging", "config", "*.yml"))
+    expect(found, "packaging/config holds no configuration")
     for path in found:
         code, out, err = call("check-config", path)
         expect(code == 0, f"{path}: {err}")
@@ -534,6 +534,7 @@ def rows():
         Row("e2e-reload", "SIGHUP and POST reload, a bad file keeps the old", reload_config),
         Row("e2e-bad-flags", "bad flags: one line, exit 2", bad_flags),
         Row("e2e-bad-yaml", "bad configuration: one line, exit 2", bad_yaml),
+        Row("e2e-examples", "the shipped configuration is accepted", examples),
         Row("e2e-port-in-use", "port in use: one line, exit 2", port_in_use),
         Row("e2e-unreadable", "unreadable tree: one line, exit 2", unreadable_tree),
         Row("e2e-no-ipv6", "starts without IPv6", no_ipv6),
