@@ -306,8 +306,8 @@ static int list_show(struct seq_file *s, void *unused)
 
 	mutex_lock(&rnic_mutex);
 	list_for_each_entry(sim, &rnic_list, list) {
-		seq_printf(s, "%s %s %s %s link=%s speed=%u hang_hwstats=%u hang_ethtool=%u",
-			   sim->ib ? dev_name(&sim->ib->ibdev.dev) : sim->name,
+		seq_printf(s, "%s %s %s %s %s link=%s speed=%u hang_hwstats=%u hang_ethtool=%u",
+			   sim->name, sim->ib ? dev_name(&sim->ib->ibdev.dev) : "-",
 			   sim->ndev ? netdev_name(sim->ndev) : "-",
 			   sim->pdev ? pci_name(sim->pdev) : "-", sim->ib ? "plugged" : "unplugged",
 			   sim->link_up ? "up" : "down", sim->speed / 1000, sim->hang_hw_ms,
@@ -335,7 +335,7 @@ static int dump_show(struct seq_file *s, void *unused)
 
 	mutex_lock(&rnic_mutex);
 	list_for_each_entry(sim, &rnic_list, list) {
-		name = sim->ib ? dev_name(&sim->ib->ibdev.dev) : sim->name;
+		name = sim->name;
 		for (i = 0; i < rnic_hw_count(); i++)
 			seq_printf(s, "%s hw:%s %llu\n", name, rnic_hw_name(i), sim->hw[i]);
 		for (i = 0; sim->switchdev && i < rnic_vport_count(); i++)

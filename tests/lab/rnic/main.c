@@ -35,7 +35,6 @@ MODULE_PARM_DESC(switchdev, "the first N PCI functions show the counters of swit
 LIST_HEAD(rnic_list);
 DEFINE_MUTEX(rnic_mutex);
 struct dentry *rnic_mlx5_dir;
-static int next_id;
 
 /* Sleeps as a firmware command that does not come back; an unplug ends it. */
 int rnic_hang(struct rnic *sim, const u32 *ms)
@@ -137,6 +136,21 @@ struct rnic *rnic_find(const char *name)
 	return NULL;
 }
 
+/* The lowest number that is free, so that a function rebound gets its name again. */
+static int free_id(void)
+{
+	struct rnic *sim;
+	int id = 0;
+
+again:
+	list_for_each_entry(sim, &rnic_list, list)
+		if (sim->id == id) {
+			id++;
+			goto again;
+		}
+	return id;
+}
+
 static struct rnic *rnic_new(struct pci_dev *pdev)
 {
 	struct rnic *sim = kvzalloc(sizeof(*sim), GFP_KERNEL);
@@ -152,7 +166,8 @@ static struct rnic *rnic_new(struct pci_dev *pdev)
 	rnic_dcb_defaults(sim);
 
 	mutex_lock(&rnic_mutex);
-	sim->id = next_id++;
+	sim->id = free_id();
+	snprintf(sim->name, sizeof(sim->name), "mlx5_%d", sim->id);
 	sim->switchdev = pdev && sim->id < switchdev;
 	list_add_tail(&sim->list, &rnic_list);
 	mutex_unlock(&rnic_mutex);
@@ -163,6 +178,12 @@ static void rnic_free(struct rnic *sim)
 {
 	mutex_lock(&rnic_mutex);
 	rnic_unplug(sim);
+	if (sim->pdev) {
+		rnic_pcie_detach(sim);
+		/* The next match must see the function that QEMU made. */
+		sim->pdev->vendor = sim->pci_vendor;
+		sim->pdev->device = sim->pci_device;
+	}
 	list_del(&sim->list);
 	mutex_unlock(&rnic_mutex);
 	kvfree(sim);
@@ -181,24 +202,17 @@ static int rnic_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	pdev->device = RNIC_PCI_DEVICE;
 	pci_set_drvdata(pdev, sim);
 
-	err = rnic_pcie_attach(sim);
-	if (err)
-		goto fail;
 	mutex_lock(&rnic_mutex);
 	err = rnic_plug(sim);
 	mutex_unlock(&rnic_mutex);
 	if (err)
-		goto fail_pcie;
+		goto fail;
 	rnic_cc_init(sim);
 	pci_info(pdev, "simulated RNIC %s, firmware version: %d.%d.%04d\n", sim->name,
 		 RNIC_FW_MAJOR, RNIC_FW_MINOR, RNIC_FW_SUB);
 	return 0;
 
-fail_pcie:
-	rnic_pcie_detach(sim);
 fail:
-	pdev->vendor = sim->pci_vendor;
-	pdev->device = sim->pci_device;
 	rnic_free(sim);
 	return err;
 }
@@ -208,10 +222,6 @@ static void rnic_remove(struct pci_dev *pdev)
 	struct rnic *sim = pci_get_drvdata(pdev);
 
 	rnic_cc_exit(sim);
-	rnic_pcie_detach(sim);
-	/* The next match must see the function that QEMU made. */
-	pdev->vendor = sim->pci_vendor;
-	pdev->device = sim->pci_device;
 	rnic_free(sim);
 }
 

@@ -517,7 +517,9 @@ void rnic_netdev_defaults(struct rnic *sim)
 
 int rnic_netdev_register(struct rnic *sim, const u8 *mac)
 {
-	struct net_device *dev = alloc_etherdev_mqs(sizeof(sim), RNIC_CHANNELS, RNIC_CHANNELS);
+	/* An extra device gets one queue: hundreds of them mean a uevent a queue. */
+	int queues = sim->pdev ? RNIC_CHANNELS : 1;
+	struct net_device *dev = alloc_etherdev_mqs(sizeof(sim), queues, queues);
 	int err;
 
 	if (!dev)

@@ -95,6 +95,10 @@ static unsigned int count_gids = 16;
 module_param(count_gids, uint, 0444);
 MODULE_PARM_DESC(count_gids, "entries of the GID table of an extra device");
 
+static bool count_mad = true;
+module_param(count_mad, bool, 0444);
+MODULE_PARM_DESC(count_mad, "extra devices have the MAD and CM layers on them too");
+
 int rnic_hw_count(void)
 {
 	return ARRAY_SIZE(hw_descs) - (traffic_counters ? 0 : 4);
@@ -441,6 +445,10 @@ static int rnic_port_immutable(struct ib_device *ibdev, u32 port, struct ib_port
 	imm->pkey_tbl_len = 1;
 	imm->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE | RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
 	imm->max_mad_size = IB_MGMT_MAD_SIZE;
+	if (!sim->pdev && !count_mad) {
+		imm->core_cap_flags &= ~(RDMA_CORE_CAP_IB_MAD | RDMA_CORE_CAP_IB_CM);
+		imm->max_mad_size = 0;
+	}
 	return 0;
 }
 
@@ -913,12 +921,10 @@ int rnic_ib_register(struct rnic *sim, u64 guid)
 	err = ib_device_set_netdev(&ib->ibdev, sim->ndev, 1);
 	if (err)
 		goto fail;
-	err = ib_register_device(&ib->ibdev, "mlx5_%d", NULL);
+	err = ib_register_device(&ib->ibdev, sim->name, NULL);
 	if (err)
 		goto fail;
 	sim->ib = ib;
-	if (!sim->name[0])
-		strscpy(sim->name, dev_name(&ib->ibdev.dev), sizeof(sim->name));
 	return 0;
 
 fail:

@@ -111,7 +111,7 @@ struct rnic_ib {
 struct rnic {
 	struct list_head list;
 	int id;
-	char name[IB_DEVICE_NAME_MAX]; /* given at the first plug, kept over unplug */
+	char name[IB_DEVICE_NAME_MAX]; /* mlx5_ID: what it registers as; udev may rename it */
 	struct pci_dev *pdev; /* NULL for an extra device */
 	u16 pci_vendor, pci_device; /* as the function had them before us */
 
@@ -159,8 +159,9 @@ struct rnic {
 	u32 cc_params[32];
 
 	/* Simulated PCIe link, see pcie.c. */
-	u16 pcie_speed, pcie_width; /* 0 = as the bus says */
+	u16 pcie_speed, pcie_width;
 	u16 pcie_max_speed, pcie_max_width;
+	u16 pcie_slot_speed, pcie_slot_width;
 	u16 max_read_req; /* bytes */
 };
 
@@ -211,7 +212,6 @@ void rnic_cc_init(struct rnic *sim);
 void rnic_cc_exit(struct rnic *sim);
 
 /* pcie.c */
-int rnic_pcie_attach(struct rnic *sim);
 void rnic_pcie_detach(struct rnic *sim);
 int rnic_pcie_set(struct rnic *sim, const char *what, u32 value);
 
