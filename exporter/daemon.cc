@@ -40,7 +40,7 @@ std::function<bool(std::string_view)> name_filter(const DeviceFilter& filter) {
   };
   return [include = compile(filter.include), exclude = compile(filter.exclude)](std::string_view name) {
     const re2::StringPiece piece(name.data(), name.size());
-    return (!include || re2::RE2::FullMatch(piece, *include)) && (!exclude || !re2::RE2::FullMatch(piece, *exclude));
+    return (!include || re2::RE2::PartialMatch(piece, *include)) && (!exclude || !re2::RE2::PartialMatch(piece, *exclude));
   };
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <malloc.h>
+
 #include <cstdio>
 #include <exception>
 
@@ -46,6 +48,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // One arena a thread would let the memory of pages pile up in each of the many, mostly idle, connection threads.
+  mallopt(M_ARENA_MAX, 2);
   try {
     return run(argc, argv);
   } catch (const std::exception& e) {

@@ -15,7 +15,7 @@
 
 namespace roce {
 
-// A name filter: RE2, anchored at both ends as in node_exporter. Empty text: no rule.
+// A name filter in RE2 syntax that matches anywhere in the name, as node_exporter's device filters do. Empty: no rule.
 struct DeviceFilter {
   std::string include;
   std::string exclude;

@@ -47,7 +47,7 @@ Outcome set_regexp(std::string_view text, std::string& out) {
   const RE2 expression(re2::StringPiece(text.data(), text.size()), quiet);
   if (!expression.ok()) {
     return Problem{fmt::format("{} ({})", ticked(text), one_line(expression.error())),
-                   "a regular expression in RE2 syntax, which the whole name has to match",
+                   "a regular expression in RE2 syntax",
                    {}};
   }
   out = text;
@@ -194,7 +194,7 @@ constexpr Setting kSettings[] = {
      [](Options& o, std::string_view text) { return parse_switch(text, o.disable_default_collectors); },
      [](const Options& o) { return on_off(o.disable_default_collectors); }},
     {"collector.rdma.device-include", "rdma.device_include", Kind::kText, kCollectors, "REGEXP",
-     "RDMA devices to read; no other is opened. Has to match the whole name.",
+     "RDMA devices to read; no other is opened. Matches anywhere in the name; ^...$ for the whole.",
      [](Options& o, std::string_view text) { return set_regexp(text, o.rdma_devices.include); },
      [](const Options& o) { return o.rdma_devices.include; }},
     {"collector.rdma.device-exclude", "rdma.device_exclude", Kind::kText, kCollectors, "REGEXP",
@@ -202,7 +202,7 @@ constexpr Setting kSettings[] = {
      [](Options& o, std::string_view text) { return set_regexp(text, o.rdma_devices.exclude); },
      [](const Options& o) { return o.rdma_devices.exclude; }},
     {"collector.netdev.device-include", "netdev.device_include", Kind::kText, kCollectors, "REGEXP",
-     "Network devices to read; no other is opened. Has to match the whole name.",
+     "Network devices to read; no other is opened. Matches anywhere in the name; ^...$ for the whole.",
      [](Options& o, std::string_view text) { return set_regexp(text, o.netdevs.include); },
      [](const Options& o) { return o.netdevs.include; }},
     {"collector.netdev.device-exclude", "netdev.device_exclude", Kind::kText, kCollectors, "REGEXP",
