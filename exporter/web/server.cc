@@ -69,7 +69,7 @@ class InFlight {
 std::string http_date() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
-  gmtime_r(&now, &parts);
+  if (gmtime_r(&now, &parts) == nullptr) return {};
   char text[40];
   // The "C" locale's names: the programs never set another one.
   return {text, std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts)};
@@ -447,8 +447,8 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, std:
   // CivetWeb says only that something failed; the reason is found out before.
   if (auto free = probe(state->addresses); !free) return tl::unexpected<Error>(std::move(free).error());
 
-  static const unsigned kInitialised = mg_init_library(MG_FEATURES_DEFAULT);
-  if (kInitialised == 0 && mg_check_feature(MG_FEATURES_IPV6) == 0)
+  static const unsigned initialised = mg_init_library(MG_FEATURES_DEFAULT);
+  if (initialised == 0 && mg_check_feature(MG_FEATURES_IPV6) == 0)
     return fail(ErrorKind::kUnsupported, "this CivetWeb has no IPv6");
 
   const std::string threads = std::to_string(state->connection_threads);
