@@ -87,6 +87,7 @@ def _building(target, what, build):
     try:
         made = build(work)
         made.rename(target)
+        os.utime(target)  # unpacked folders carry the date of their package, and prune goes by it
     finally:
         shutil.rmtree(work, ignore_errors=True)
     say(f"built {what} in {time.monotonic() - begin:.0f} s")

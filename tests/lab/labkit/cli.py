@@ -275,6 +275,14 @@ def pause(args):
     return 0
 
 
+def link(args):
+    """The cable of a node's fabric NIC. Better than `ip link set down` in the machine: what rxe
+    sends meanwhile gets lost and is no error, which its QP 1 would not survive."""
+    machine.need(args.node)
+    machine.qmp(args.node, "set_link", name="fabric", up=args.state == "up")
+    return 0
+
+
 def _parser():
     parser = argparse.ArgumentParser(prog="lab", description=__doc__)
     commands = parser.add_subparsers(dest="verb", required=True, metavar="COMMAND")
@@ -327,6 +335,11 @@ def _parser():
         p = commands.add_parser(verb, help=text)
         p.add_argument("node", type=int)
         p.set_defaults(run=pause)
+
+    p = commands.add_parser("link", help="pull or plug the cable of a machine's fabric NIC")
+    p.add_argument("node", type=int)
+    p.add_argument("state", choices=["up", "down"])
+    p.set_defaults(run=link)
     return parser
 
 
