@@ -153,6 +153,7 @@ EngineConfig engine_config(const Options& options) {
   config.netdev_wanted = name_filter(options.netdevs);
   config.settings.compat_node_infiniband = options.compat_node_infiniband;
   config.settings.hide_identity = options.hide_identity;
+  config.settings.qp_max = options.qp_max;
   return config;
 }
 

@@ -48,6 +48,7 @@ struct Output {
 struct CollectorSettings {
   bool compat_node_infiniband = false;
   bool hide_identity = false;
+  unsigned qp_max = 2000;  // QPs of a device up to which per-QP dumps are made: each QP can cost a firmware command
   bool operator==(const CollectorSettings&) const = default;
 };
 

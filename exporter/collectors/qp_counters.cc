@@ -14,6 +14,7 @@ class QpCountersCollector : public Collector {
 
   Result<void> collect(Output& out) override {
     if (!host().rdma || !device().netlink) return {};
+    ROCE_TRY_VOID(check_size());
     auto sets = host().rdma->qp_counter_sets(*device().netlink);
     if (!sets) {
       const ErrorKind kind = sets.error().kind;
@@ -31,6 +32,18 @@ class QpCountersCollector : public Collector {
         part->samples.add(metric::qp_counter, {device().name, port, id, counter.name}, counter.value);
     }
     out.parts.push_back(std::move(part));
+    return {};
+  }
+
+ private:
+  Result<void> check_size() const {
+    const auto resources = host().rdma->resources(*device().netlink);
+    if (!resources) return {};  // cannot be told: the dump is bounded by itself
+    for (const ResourceCount& resource : *resources)
+      if (resource.name == "qp" && resource.current > context().settings.qp_max)
+        return fail(ErrorKind::kBusy, device().name + ": " + std::to_string(resource.current) +
+                                          " QPs are more than --collector.qp.max=" +
+                                          std::to_string(context().settings.qp_max));
     return {};
   }
 

@@ -224,6 +224,23 @@ TEST_F(CollectorsTest, QpCounterSetsAreBounded) {
   EXPECT_EQ(output_.parts.at(0)->samples.samples().size(), 32U);  // 16 sets with two series each
 }
 
+TEST_F(CollectorsTest, QpCounterSetsAreNotDumpedAboveTheQpLimit) {
+  tree_.add_port("mlx5_0");
+  const auto rdma = std::make_shared<FakeRdma>();
+  rdma->device.name = "mlx5_0";
+  rdma->resource_counts = std::vector<ResourceCount>{{"qp", 11, std::nullopt}};
+  rdma->sets.push_back({1, 7, std::nullopt, std::nullopt, {17}, {{"x", 5}}});
+  host_->rdma = rdma;
+  settings_.qp_max = 10;
+  const auto above = create("qp_counters", context("mlx5_0"));
+  page(*above);
+  EXPECT_THAT(error_, HasSubstr("--collector.qp.max=10"));
+  EXPECT_TRUE(output_.parts.empty());
+  settings_.qp_max = 11;
+  const auto within = create("qp_counters", context("mlx5_0"));
+  EXPECT_THAT(page(*within), HasSubstr("counter=\"x\"} 5\n"));
+}
+
 TEST_F(CollectorsTest, ARateIsToldForAnActivePortOnly) {
   tree_.add_port("up");
   tree_.add_port("down", 1, "1: DOWN");
