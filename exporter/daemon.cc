@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kPrintBudget{9500};
 
 // True for a mounted sysfs, wherever it is mounted: reading it can reach a driver.
 bool is_sysfs(const std::string& path) {
-  struct statfs status {};
+  struct statfs status{};
   return statfs(path.c_str(), &status) == 0 && status.f_type == SYSFS_MAGIC;
 }
 
@@ -40,7 +40,8 @@ std::function<bool(std::string_view)> name_filter(const DeviceFilter& filter) {
   };
   return [include = compile(filter.include), exclude = compile(filter.exclude)](std::string_view name) {
     const re2::StringPiece piece(name.data(), name.size());
-    return (!include || re2::RE2::PartialMatch(piece, *include)) && (!exclude || !re2::RE2::PartialMatch(piece, *exclude));
+    return (!include || re2::RE2::PartialMatch(piece, *include)) &&
+           (!exclude || !re2::RE2::PartialMatch(piece, *exclude));
   };
 }
 
@@ -119,7 +120,8 @@ void say_what_is_read(const Options& options, const Host& host) {
 
 std::vector<CollectorChoice> collector_choices() {
   std::vector<CollectorChoice> choices;
-  for (const CollectorEntry& entry : collector_registry()) choices.push_back({entry.name, entry.by_default, entry.help});
+  for (const CollectorEntry& entry : collector_registry())
+    choices.push_back({entry.name, entry.by_default, entry.help});
   return choices;
 }
 
@@ -144,7 +146,8 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
 
 EngineConfig engine_config(const Options& options) {
   EngineConfig config;
-  config.enabled = [chosen = options.collectors, off = options.disable_default_collectors](const CollectorEntry& entry) {
+  config.enabled = [chosen = options.collectors,
+                    off = options.disable_default_collectors](const CollectorEntry& entry) {
     const auto decision = chosen.find(std::string(entry.name));
     if (decision != chosen.end()) return decision->second;
     return entry.by_default && !off;

@@ -21,10 +21,11 @@ int run(int argc, char** argv) {
   roce::log::set_level(options->log_level);
   roce::log::set_format(options->log_format);
   switch (options->command) {
-    case Options::Command::kPrint: return roce::print_once(*options);
+    case Options::Command::kPrint:
+      return roce::print_once(*options);
     case Options::Command::kMetricsReference: {
-      const std::string text = options->reference_format == "json" ? roce::metrics_reference_json()
-                                                                   : roce::metrics_reference_markdown();
+      const std::string text =
+          options->reference_format == "json" ? roce::metrics_reference_json() : roce::metrics_reference_markdown();
       std::fputs(text.c_str(), stdout);
       return 0;
     }
@@ -34,7 +35,8 @@ int run(int argc, char** argv) {
       std::fputs(result.err.c_str(), stderr);
       return result.code;
     }
-    case Options::Command::kServe: break;
+    case Options::Command::kServe:
+      break;
   }
   return roce::serve(*options, [&]() -> tl::expected<Options, std::string> {
     auto again = roce::parse_command_line(argc, argv, choices);

@@ -49,12 +49,12 @@ std::string_view text_after_colon(std::string_view text) {
 std::optional<double> parse_rate(std::string_view text) {
   text = trim(text);
   double gigabits = 0;
-  const auto [end, ec] =
-      std::from_chars(text.data(), text.data() + text.size(), gigabits, std::chars_format::fixed);
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), gigabits, std::chars_format::fixed);
   if (ec != std::errc{} || !std::isfinite(gigabits) || gigabits < 0 || std::signbit(gigabits)) return std::nullopt;
   // What follows must be a unit word or nothing: "12abc" and "1e5" are not rates.
   const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
-  if (!rest.empty() && kBlank.find(rest.front()) == std::string_view::npos && rest.front() != 'G' && rest.front() != 'g')
+  if (!rest.empty() && kBlank.find(rest.front()) == std::string_view::npos && rest.front() != 'G' &&
+      rest.front() != 'g')
     return std::nullopt;
   return gigabits * 1e9 / 8;
 }

@@ -7,14 +7,22 @@ namespace roce {
 
 std::string_view to_string(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::kAbsent: return "absent";
-    case ErrorKind::kUnsupported: return "unsupported";
-    case ErrorKind::kDenied: return "denied";
-    case ErrorKind::kBusy: return "busy";
-    case ErrorKind::kMalformed: return "malformed";
-    case ErrorKind::kTimeout: return "timeout";
-    case ErrorKind::kNotRecorded: return "not_recorded";
-    case ErrorKind::kIo: return "io";
+    case ErrorKind::kAbsent:
+      return "absent";
+    case ErrorKind::kUnsupported:
+      return "unsupported";
+    case ErrorKind::kDenied:
+      return "denied";
+    case ErrorKind::kBusy:
+      return "busy";
+    case ErrorKind::kMalformed:
+      return "malformed";
+    case ErrorKind::kTimeout:
+      return "timeout";
+    case ErrorKind::kNotRecorded:
+      return "not_recorded";
+    case ErrorKind::kIo:
+      return "io";
   }
   return "io";
 }

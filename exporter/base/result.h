@@ -54,14 +54,14 @@ inline tl::unexpected<Error> fail_errno(int err, std::string object) {
 #define ROCE_CONCAT_(a, b) a##b
 #define ROCE_CONCAT(a, b) ROCE_CONCAT_(a, b)
 // ROCE_TRY(auto x, f()); binds the value or returns the error to the caller.
-#define ROCE_TRY(decl, expr)                                                                             \
-  auto ROCE_CONCAT(roce_try_, __LINE__) = (expr);                                                        \
-  if (!ROCE_CONCAT(roce_try_, __LINE__))                                                                 \
-    return tl::unexpected<::roce::Error>(std::move(ROCE_CONCAT(roce_try_, __LINE__)).error());           \
+#define ROCE_TRY(decl, expr)                                                                   \
+  auto ROCE_CONCAT(roce_try_, __LINE__) = (expr);                                              \
+  if (!ROCE_CONCAT(roce_try_, __LINE__))                                                       \
+    return tl::unexpected<::roce::Error>(std::move(ROCE_CONCAT(roce_try_, __LINE__)).error()); \
   decl = std::move(*ROCE_CONCAT(roce_try_, __LINE__))
 // ROCE_TRY_VOID(f()); returns the error of a call that has no value.
-#define ROCE_TRY_VOID(expr)                                        \
-  do {                                                             \
-    if (auto roce_try_result = (expr); !roce_try_result)           \
+#define ROCE_TRY_VOID(expr)                                          \
+  do {                                                               \
+    if (auto roce_try_result = (expr); !roce_try_result)             \
       return tl::unexpected<::roce::Error>(roce_try_result.error()); \
   } while (false)

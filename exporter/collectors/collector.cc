@@ -5,12 +5,18 @@ namespace roce {
 
 std::string_view to_string(CounterState state) {
   switch (state) {
-    case CounterState::kOk: return "ok";
-    case CounterState::kUnsupported: return "unsupported";
-    case CounterState::kDenied: return "denied";
-    case CounterState::kFailing: return "failing";
-    case CounterState::kSaturated: return "saturated";
-    case CounterState::kNotRecorded: return "not_recorded";
+    case CounterState::kOk:
+      return "ok";
+    case CounterState::kUnsupported:
+      return "unsupported";
+    case CounterState::kDenied:
+      return "denied";
+    case CounterState::kFailing:
+      return "failing";
+    case CounterState::kSaturated:
+      return "saturated";
+    case CounterState::kNotRecorded:
+      return "not_recorded";
   }
   return "failing";
 }

@@ -18,10 +18,14 @@ constexpr std::uint64_t kInvalid = std::numeric_limits<std::uint64_t>::max();
 CounterState state_of(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kAbsent:
-    case ErrorKind::kUnsupported: return CounterState::kUnsupported;
-    case ErrorKind::kDenied: return CounterState::kDenied;
-    case ErrorKind::kNotRecorded: return CounterState::kNotRecorded;
-    default: return CounterState::kFailing;
+    case ErrorKind::kUnsupported:
+      return CounterState::kUnsupported;
+    case ErrorKind::kDenied:
+      return CounterState::kDenied;
+    case ErrorKind::kNotRecorded:
+      return CounterState::kNotRecorded;
+    default:
+      return CounterState::kFailing;
   }
 }
 
@@ -33,7 +37,8 @@ const CounterRow* find_row(std::string_view driver, Interface interface, std::st
   if (interface == Interface::kPortCounters) return find_counter("ib-port", interface, counter);
   if (interface == Interface::kCmCounters) return find_counter("ib-cm", interface, counter);
   if (!driver.empty()) return find_counter(driver, interface, counter);
-  for (const std::string_view any : {"mlx5", "bnxt_re", "irdma", "efa", "mlx4", "hns", "erdma", "mana", "rxe", "cxgb4", "hfi1"})
+  for (const std::string_view any :
+       {"mlx5", "bnxt_re", "irdma", "efa", "mlx4", "hns", "erdma", "mana", "rxe", "cxgb4", "hfi1"})
     if (const CounterRow* row = find_counter(any, interface, counter)) return row;
   return nullptr;
 }
@@ -177,7 +182,8 @@ Result<void> CounterFiles::list() {
   }
   // mlx5 refreshes its cache only when its first counter is read; reading that one first saves a firmware command for
   // each of the others.
-  const auto first = std::find_if(files.begin(), files.end(), [](const File& f) { return f.name == "rx_write_requests"; });
+  const auto first =
+      std::find_if(files.begin(), files.end(), [](const File& f) { return f.name == "rx_write_requests"; });
   if (first != files.end()) std::rotate(files.begin(), first, first + 1);
   files_ = std::move(files);
   listed_ = now;

@@ -89,7 +89,8 @@ class HwCountersCollector : public PortCollector {
     const auto now = Part::Clock::now();
     if (now >= source.ask_status_at) {
       source.ask_status_at = now + kSettingsAgain;
-      source.status = host().rdma->counter_status(*device().netlink, port.number).value_or(std::vector<CounterStatus>{});
+      source.status =
+          host().rdma->counter_status(*device().netlink, port.number).value_or(std::vector<CounterStatus>{});
     }
     for (const CounterStatus& counter : source.status)
       if (counter.optional)

@@ -17,7 +17,8 @@ std::string PortCollector::link_signature(const InventoryPort& port) const {
   // These attributes are plain fields of the netdev: reading them takes no lock and asks no driver.
   const std::string dir = host().net_class() + "/" + port.netdev + "/";
   std::string text;
-  for (const char* name : {"carrier_changes", "flags", "operstate"}) text += read_attribute(dir + name).value_or("-") + " ";
+  for (const char* name : {"carrier_changes", "flags", "operstate"})
+    text += read_attribute(dir + name).value_or("-") + " ";
   return text;
 }
 

@@ -27,7 +27,8 @@ class QpCountersCollector : public Collector {
     for (const QpCounterSet& set : *sets) {
       const std::string port = std::to_string(set.port);
       const std::string id = std::to_string(set.id);
-      part->samples.add(metric::qp_counter_set_qps, {device().name, port, id}, static_cast<std::uint64_t>(set.qpns.size()));
+      part->samples.add(metric::qp_counter_set_qps, {device().name, port, id},
+                        static_cast<std::uint64_t>(set.qpns.size()));
       for (const NamedValue& counter : set.counters)
         part->samples.add(metric::qp_counter, {device().name, port, id, counter.name}, counter.value);
     }
@@ -41,12 +42,11 @@ class QpCountersCollector : public Collector {
     if (!resources) return {};  // cannot be told: the dump is bounded by itself
     for (const ResourceCount& resource : *resources)
       if (resource.name == "qp" && resource.current > context().settings.qp_max)
-        return fail(ErrorKind::kBusy, device().name + ": " + std::to_string(resource.current) +
-                                          " QPs are more than --collector.qp.max=" +
-                                          std::to_string(context().settings.qp_max));
+        return fail(ErrorKind::kBusy,
+                    device().name + ": " + std::to_string(resource.current) +
+                        " QPs are more than --collector.qp.max=" + std::to_string(context().settings.qp_max));
     return {};
   }
-
 };
 
 }  // namespace

@@ -47,7 +47,8 @@ class RdmaGidCollector : public PortCollector {
         first[kind] = {*number, read_attribute(dir + "/gid_attrs/ndevs/" + index).value_or("")};
     }
     const std::string& name = device().name;
-    for (const auto& [type, count] : by_type) part.samples.add(metric::port_gid_entries, {name, port.text, type}, count);
+    for (const auto& [type, count] : by_type)
+      part.samples.add(metric::port_gid_entries, {name, port.text, type}, count);
     const bool ethernet = read_attribute(dir + "/link_layer").value_or("") == "Ethernet" || by_type.contains("RoCE v2");
     if (!ethernet) return {};
     part.samples.add(metric::port_gid_routable_entries, {name, port.text, "ipv4"}, routable[GidScope::kIpv4]);

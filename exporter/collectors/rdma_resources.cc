@@ -23,12 +23,12 @@ class RdmaResourcesCollector : public Collector {
     }
     for (const ResourceCount& resource : *resources) {
       part->samples.add(metric::rdma_resources, {device().name, resource.name}, resource.current);
-      if (resource.limit) part->samples.add(metric::rdma_resource_limit, {device().name, resource.name}, *resource.limit);
+      if (resource.limit)
+        part->samples.add(metric::rdma_resource_limit, {device().name, resource.name}, *resource.limit);
     }
     out.parts.push_back(std::move(part));
     return {};
   }
-
 };
 
 }  // namespace

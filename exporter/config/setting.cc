@@ -46,9 +46,8 @@ Outcome set_regexp(std::string_view text, std::string& out) {
   RE2::Options quiet(RE2::Quiet);
   const RE2 expression(re2::StringPiece(text.data(), text.size()), quiet);
   if (!expression.ok()) {
-    return Problem{fmt::format("{} ({})", ticked(text), one_line(expression.error())),
-                   "a regular expression in RE2 syntax",
-                   {}};
+    return Problem{
+        fmt::format("{} ({})", ticked(text), one_line(expression.error())), "a regular expression in RE2 syntax", {}};
   }
   out = text;
   return {};

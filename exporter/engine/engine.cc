@@ -137,8 +137,7 @@ void Engine::State::reconcile() {
         unit->collector = entry.create({host, device, now.port_states, config.settings});
       }
       unit->device = device;
-      unit->rtnl =
-          entry.locks == LockClass::kRtnl || (entry.locks == LockClass::kPortQuery && device->rtnl_port_query);
+      unit->rtnl = entry.locks == LockClass::kRtnl || (entry.locks == LockClass::kPortQuery && device->rtnl_port_query);
     }
     kept.emplace(device->name, std::move(now));
   }
@@ -208,9 +207,12 @@ bool Engine::State::overdue(const Unit& unit, Clock::time_point now) const {
 std::string_view Engine::State::late_reason(const Unit& unit) const {
   if (unit.started || !unit.in_flight) return "timeout";
   switch (executor.blocked(unit.device->card, unit.rtnl && host->live, kTellInFlight)) {
-    case Executor::Blocked::kRtnl: return "rtnl_blocked";
-    case Executor::Blocked::kCard: return "busy";
-    case Executor::Blocked::kNo: return "timeout";
+    case Executor::Blocked::kRtnl:
+      return "rtnl_blocked";
+    case Executor::Blocked::kCard:
+      return "busy";
+    case Executor::Blocked::kNo:
+      return "timeout";
   }
   return "timeout";
 }
@@ -228,8 +230,8 @@ void Engine::configure(EngineConfig config) {
   const std::lock_guard lock(state_->mutex);
   const bool settings_changed = state_->config.settings != config.settings;
   state_->config = std::move(config);
-  state_->inventory = std::make_shared<Inventory>(state_->host, state_->config.device_wanted,
-                                                  state_->config.netdev_wanted);
+  state_->inventory =
+      std::make_shared<Inventory>(state_->host, state_->config.device_wanted, state_->config.netdev_wanted);
   state_->inventory_known = false;
   state_->inventory_in_flight = false;
   state_->inventory_finished = {};
@@ -354,7 +356,8 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
           cut = std::make_shared<SampleBatch>();
           for (std::size_t j = 0; j < i; ++j) {
             labels.clear();
-            for (std::size_t l = 0; l < batch.samples()[j].label_count; ++l) labels.push_back(batch.label(batch.samples()[j], l));
+            for (std::size_t l = 0; l < batch.samples()[j].label_count; ++l)
+              labels.push_back(batch.label(batch.samples()[j], l));
             cut->add(*batch.samples()[j].metric, labels, batch.samples()[j].value);
           }
         }
@@ -377,8 +380,9 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     if (dropped != 0) {
       s.series_dropped[std::string(unit.entry->name)] += dropped;
       if (s.warned_over_limit.insert(unit.device->name).second)
-        log::warn("series limit of a port reached, the rest is left out",
-                  {{"device", unit.device->name}, {"collector", unit.entry->name}, {"limit", s.config.series_per_port}});
+        log::warn(
+            "series limit of a port reached, the rest is left out",
+            {{"device", unit.device->name}, {"collector", unit.entry->name}, {"limit", s.config.series_per_port}});
     }
     for (const auto& [port, states] : part->counters) {
       auto& sum = counters[port];
@@ -432,7 +436,8 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
   }
   for (const CollectorEntry& entry : s.config.collectors) {
     const auto dropped = s.series_dropped.find(entry.name);
-    own->add(metric::series_dropped, {entry.name}, dropped == s.series_dropped.end() ? std::uint64_t{0} : dropped->second);
+    own->add(metric::series_dropped, {entry.name},
+             dropped == s.series_dropped.end() ? std::uint64_t{0} : dropped->second);
   }
   std::set<std::pair<std::string, std::string>> told;
   for (const CallTracker::Call& call : s.host->calls->in_flight(kTellInFlight))

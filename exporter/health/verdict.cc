@@ -26,7 +26,8 @@ void find_missing_gids(const Page& page, Verdict& verdict) {
       if (sample.metric == &metric::port_state && sample.value.as_double() >= kActive)
         active.emplace(batch->label(sample, 0), batch->label(sample, 1));
       else if (sample.metric == &metric::port_gid_routable_entries)
-        routable[{std::string(batch->label(sample, 0)), std::string(batch->label(sample, 1))}] += sample.value.as_double();
+        routable[{std::string(batch->label(sample, 0)), std::string(batch->label(sample, 1))}] +=
+            sample.value.as_double();
     }
   }
   for (const auto& [port, count] : routable) {
@@ -64,10 +65,14 @@ void find_failing_sources(const Page& page, Verdict& verdict) {
 
 std::string_view to_string(Status status) {
   switch (status) {
-    case Status::kOk: return "ok";
-    case Status::kWarning: return "warning";
-    case Status::kCritical: return "critical";
-    case Status::kUnknown: return "unknown";
+    case Status::kOk:
+      return "ok";
+    case Status::kWarning:
+      return "warning";
+    case Status::kCritical:
+      return "critical";
+    case Status::kUnknown:
+      return "unknown";
   }
   return "unknown";
 }
@@ -103,7 +108,8 @@ std::string to_json(const Verdict& verdict, bool details) {
                        {"device", details ? s.device : std::string()},
                        {"state", s.ok ? "ok" : "failing"},
                        {"reason", s.reason}});
-  const json result{{"status", to_string(verdict.status)}, {"findings", std::move(findings)}, {"sources", std::move(sources)}};
+  const json result{
+      {"status", to_string(verdict.status)}, {"findings", std::move(findings)}, {"sources", std::move(sources)}};
   return result.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -15,7 +15,7 @@ enum class Status { kOk, kWarning, kCritical, kUnknown };
 std::string_view to_string(Status status);  // ok, warning, critical, unknown
 
 struct Finding {
-  std::string id;           // e.g. gid-missing
+  std::string id;             // e.g. gid-missing
   std::string finding_class;  // fault, drift, capacity, unknown
   Status severity = Status::kWarning;
   std::string object;  // device/port or collector/device

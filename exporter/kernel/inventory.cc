@@ -17,11 +17,11 @@ namespace {
 constexpr auto kLookUpAgain = std::chrono::seconds(60);
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kDrivers{{
-    {"mlx5_core", "mlx5"},   {"mlx5_ib", "mlx5"},     {"mlx4_core", "mlx4"}, {"mlx4_ib", "mlx4"},
-    {"bnxt_en", "bnxt_re"},  {"bnxt_re", "bnxt_re"},  {"ice", "irdma"},      {"idpf", "irdma"},
-    {"irdma", "irdma"},      {"i40iw", "irdma"},      {"efa", "efa"},        {"erdma", "erdma"},
-    {"hns3", "hns"},         {"hns_roce_hw_v2", "hns"}, {"mana", "mana"},    {"cxgb4", "cxgb4"},
-    {"hfi1", "hfi1"},        {"rdma_rxe", "rxe"},     {"ionic", "ionic"},    {"i40e", "irdma"},
+    {"mlx5_core", "mlx5"},  {"mlx5_ib", "mlx5"},       {"mlx4_core", "mlx4"}, {"mlx4_ib", "mlx4"},
+    {"bnxt_en", "bnxt_re"}, {"bnxt_re", "bnxt_re"},    {"ice", "irdma"},      {"idpf", "irdma"},
+    {"irdma", "irdma"},     {"i40iw", "irdma"},        {"efa", "efa"},        {"erdma", "erdma"},
+    {"hns3", "hns"},        {"hns_roce_hw_v2", "hns"}, {"mana", "mana"},      {"cxgb4", "cxgb4"},
+    {"hfi1", "hfi1"},       {"rdma_rxe", "rxe"},       {"ionic", "ionic"},    {"i40e", "irdma"},
 }};
 
 // Drivers whose port query asks the netdev for its speed under the RTNL lock (they use the core's Ethernet helper).
@@ -80,7 +80,7 @@ std::string_view driver_of_vendor(std::string_view vendor) {
 
 // The netdevs of the device's parent, each with the port it belongs to (dev_port counts from 0).
 std::vector<std::pair<unsigned, std::string>> netdevs_of_parent(const std::string& device_dir,
-                                                              const Inventory::NameFilter& wanted) {
+                                                                const Inventory::NameFilter& wanted) {
   std::vector<std::pair<unsigned, std::string>> result;
   const auto names = list_directory(device_dir + "/device/net");
   if (!names) return result;
@@ -150,7 +150,7 @@ Result<DeviceList> Inventory::refresh() {
   }
 
   const std::uint64_t epoch = epoch_->load();
-  struct stat status {};
+  struct stat status{};
   std::string identity;
   if (stat(class_dir.c_str(), &status) == 0)
     identity = std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
@@ -190,8 +190,7 @@ std::shared_ptr<const InventoryDevice> Inventory::look_up(const std::string& nam
   device->kernel_driver = value_or_empty(link_basename(dir + "/device/driver"));
   if (device->kernel_driver.empty()) device->kernel_driver = driver_of_uevent(dir + "/device/uevent");
   device->driver = counter_driver(device->kernel_driver);
-  if (device->driver.empty())
-    device->driver = driver_of_hca_type(value_or_empty(read_attribute(dir + "/hca_type")));
+  if (device->driver.empty()) device->driver = driver_of_hca_type(value_or_empty(read_attribute(dir + "/hca_type")));
   if (device->driver.empty()) device->driver = driver_of_vendor(value_or_empty(read_attribute(dir + "/device/vendor")));
   if (device->driver.empty() && exists(dir + "/parent")) device->driver = "rxe";  // only rxe has this attribute
 
@@ -229,8 +228,7 @@ std::shared_ptr<const InventoryDevice> Inventory::look_up(const std::string& nam
     // A recording may hold netlink alone. On a live kernel the port query is left to the port's own collector: it can
     // wait for the firmware, and nobody else should.
     if (const auto ports = host_->rdma->ports(*netlink))
-      for (const RdmaPort& port : *ports)
-        device->ports.push_back({port.port, std::to_string(port.port), port.netdev});
+      for (const RdmaPort& port : *ports) device->ports.push_back({port.port, std::to_string(port.port), port.netdev});
   }
   return device;
 }

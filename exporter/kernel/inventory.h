@@ -26,12 +26,12 @@ struct InventoryPort {
 
 struct InventoryDevice {
   std::string name;
-  std::string path;           // its directory below the class directory; empty when only netlink or a recording knows it
-  std::string kernel_driver;  // as sysfs names it: mlx5_core, bnxt_en; empty when not said
-  std::string driver;         // key of the counter tables: mlx5, bnxt_re, irdma, rxe ...; empty when unknown
-  std::string pci_address;    // 0000:3b:00.0, empty for virtual devices
-  std::string card;           // functions of one physical card share it
-  std::string numa_node;      // decimal; empty when the platform gives none
+  std::string path;  // its directory below the class directory; empty when only netlink or a recording knows it
+  std::string kernel_driver;     // as sysfs names it: mlx5_core, bnxt_en; empty when not said
+  std::string driver;            // key of the counter tables: mlx5, bnxt_re, irdma, rxe ...; empty when unknown
+  std::string pci_address;       // 0000:3b:00.0, empty for virtual devices
+  std::string card;              // functions of one physical card share it
+  std::string numa_node;         // decimal; empty when the platform gives none
   bool rtnl_port_query = false;  // the driver's port query takes the kernel's RTNL lock
   std::optional<RdmaDevice> netlink;
   std::vector<InventoryPort> ports;
@@ -64,7 +64,8 @@ class Inventory {
     Clock::time_point looked_up;
   };
 
-  std::shared_ptr<const InventoryDevice> look_up(const std::string& name, const std::optional<RdmaDevice>& netlink) const;
+  std::shared_ptr<const InventoryDevice> look_up(const std::string& name,
+                                                 const std::optional<RdmaDevice>& netlink) const;
 
   std::shared_ptr<const Host> host_;
   NameFilter wanted_;

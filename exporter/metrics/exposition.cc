@@ -121,10 +121,17 @@ void append_label_value(std::string& out, std::string_view value) {
       continue;
     }
     switch (value.front()) {
-      case '\\': out += "\\\\"; break;
-      case '"': out += "\\\""; break;
-      case '\n': out += "\\n"; break;
-      default: out += value.substr(0, n);
+      case '\\':
+        out += "\\\\";
+        break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      default:
+        out += value.substr(0, n);
     }
     value.remove_prefix(n);
   }

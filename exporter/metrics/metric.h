@@ -15,14 +15,14 @@ enum class MetricType : std::uint8_t { kCounter, kGauge };
 enum class Proof : std::uint8_t { kReal, kSimulated, kMade, kRead };
 
 struct MetricDesc {
-  std::string_view name;       // full name, e.g. roce_port_state
+  std::string_view name;  // full name, e.g. roce_port_state
   MetricType type = MetricType::kGauge;
   std::string_view unit;       // bytes, seconds, ratio, bytes_per_second, or empty for plain counts, states and infos
   std::string_view labels;     // label names in order, separated by commas; may be empty
   std::string_view collector;  // name of the collector that publishes it ("exporter" for the program itself)
   bool by_default = true;      // published with default flags
   Proof proof = Proof::kRead;
-  std::string_view help;       // one line
+  std::string_view help;  // one line
 };
 
 // Number of label names in a comma-separated list.

@@ -9,9 +9,12 @@ namespace roce {
 
 double Value::as_double() const {
   switch (kind_) {
-    case Kind::kUnsigned: return static_cast<double>(u_);
-    case Kind::kSigned: return static_cast<double>(i_);
-    case Kind::kDouble: return d_;
+    case Kind::kUnsigned:
+      return static_cast<double>(u_);
+    case Kind::kSigned:
+      return static_cast<double>(i_);
+    case Kind::kDouble:
+      return d_;
   }
   return d_;
 }
@@ -20,8 +23,12 @@ void Value::append_to(std::string& out) const {
   std::array<char, 32> buffer;  // NOLINT: filled by to_chars
   std::to_chars_result end{};
   switch (kind_) {
-    case Kind::kUnsigned: end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), u_); break;
-    case Kind::kSigned: end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), i_); break;
+    case Kind::kUnsigned:
+      end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), u_);
+      break;
+    case Kind::kSigned:
+      end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), i_);
+      break;
     case Kind::kDouble:
       if (std::isnan(d_)) {
         out += "NaN";

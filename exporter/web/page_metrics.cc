@@ -64,7 +64,8 @@ void add_process_metrics(SampleBatch& out) {
     if (fields.size() > 21) {
       out.add(metric::process_cpu, {}, static_cast<double>(number(11) + number(12)) / ticks);
       out.add(metric::process_threads, {}, number(17));
-      if (boot) out.add(metric::process_start_time, {}, static_cast<double>(*boot) + static_cast<double>(number(19)) / ticks);
+      if (boot)
+        out.add(metric::process_start_time, {}, static_cast<double>(*boot) + static_cast<double>(number(19)) / ticks);
       out.add(metric::process_virtual_memory, {}, number(20));
       out.add(metric::process_resident_memory, {}, number(21) * page_size);
     }

@@ -98,8 +98,9 @@ Response answer_status(RouteContext& context, const Request& request) {
     Response response;
     response.content_type = "text/html; charset=utf-8";
     response.compress = true;
-    response.headers.emplace_back("Content-Security-Policy",
-                                  "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'");
+    response.headers.emplace_back(
+        "Content-Security-Policy",
+        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'");
     response.body = render_status_page(page, judge(page), context.telemetry_path,
                                        request.from_loopback || context.details_for_everybody);
     return response;
@@ -125,7 +126,8 @@ std::chrono::milliseconds scrape_budget(std::string_view timeout_header) {
   return std::max(budget, kLeastBudget);
 }
 
-std::string metrics_text(RouteContext& context, std::chrono::milliseconds budget, const std::vector<std::string>& only) {
+std::string metrics_text(RouteContext& context, std::chrono::milliseconds budget,
+                         const std::vector<std::string>& only) {
   const Page page = context.engine->collect(budget, only);
   if (!page.complete) context.own->budget_exceeded.Increment();
   SampleBatch own;

@@ -20,10 +20,10 @@ struct RouteContext {
   OwnMetrics* own = nullptr;
   std::string telemetry_path = "/metrics";
   int max_requests = 40;
-  bool lifecycle = false;            // POST /-/reload
-  bool details_for_everybody = false;  // a web configuration file guards the server: identities may be shown
+  bool lifecycle = false;                    // POST /-/reload
+  bool details_for_everybody = false;        // a web configuration file guards the server: identities may be shown
   std::function<bool(std::string&)> reload;  // false: the text says why the old configuration stays
-  std::atomic<int> requests{0};      // under way
+  std::atomic<int> requests{0};              // under way
 };
 
 std::vector<web::Route> exporter_routes(RouteContext& context);

@@ -31,13 +31,20 @@ struct Port {
 
 std::string_view state_name(double state) {
   switch (static_cast<int>(state)) {
-    case 0: return "none";
-    case 1: return "down";
-    case 2: return "initialising";
-    case 3: return "armed";
-    case 4: return "active";
-    case 5: return "active, deferred";
-    default: return "unknown";
+    case 0:
+      return "none";
+    case 1:
+      return "down";
+    case 2:
+      return "initialising";
+    case 3:
+      return "armed";
+    case 4:
+      return "active";
+    case 5:
+      return "active, deferred";
+    default:
+      return "unknown";
   }
 }
 
@@ -68,8 +75,9 @@ void append_findings(std::string& out, const Verdict& verdict, bool details) {
     out += "<p>None.</p>\n";
     return;
   }
-  out += "<div class=\"wide\"><table><thead><tr><th scope=\"col\">Severity</th><th scope=\"col\">Finding</th>"
-         "<th scope=\"col\">Where</th><th scope=\"col\">Found</th></tr></thead><tbody>\n";
+  out +=
+      "<div class=\"wide\"><table><thead><tr><th scope=\"col\">Severity</th><th scope=\"col\">Finding</th>"
+      "<th scope=\"col\">Where</th><th scope=\"col\">Found</th></tr></thead><tbody>\n";
   for (const Finding& f : verdict.findings)
     out += fmt::format("<tr><td class=\"{0}\">{0}</td><td>{1}</td><td>{2}</td><td>{3}</td></tr>\n",
                        to_string(f.severity), html_escape(details ? f.id + ": " + f.summary : f.id),
@@ -84,8 +92,9 @@ void append_ports(std::string& out, const Page& page) {
     out += "<p>This host shows no RDMA device.</p>\n";
     return;
   }
-  out += "<div class=\"wide\"><table><thead><tr><th scope=\"col\">Port</th><th scope=\"col\">State</th>"
-         "<th scope=\"col\">Rate</th><th scope=\"col\">Netdev</th></tr></thead><tbody>\n";
+  out +=
+      "<div class=\"wide\"><table><thead><tr><th scope=\"col\">Port</th><th scope=\"col\">State</th>"
+      "<th scope=\"col\">Rate</th><th scope=\"col\">Netdev</th></tr></thead><tbody>\n";
   for (const auto& [name, port] : ports)
     out += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>\n", html_escape(name),
                        html_escape(port.state), port.rate > 0 ? fmt::format("{:g} Gb/s", port.rate * 8 / 1e9) : "",
@@ -106,34 +115,49 @@ std::string html_escape(std::string_view text) {
   std::string out;
   for (char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
 }
 
-std::string render_status_page(const Page& page, const Verdict& verdict, std::string_view telemetry_path, bool details) {
-  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-                    "<title>roce_exporter</title><style>";
+std::string render_status_page(const Page& page, const Verdict& verdict, std::string_view telemetry_path,
+                               bool details) {
+  std::string out =
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+      "<title>roce_exporter</title><style>";
   out += kStyle;
   out += "</style></head><body>\n<header><h1>roce_exporter</h1>\n";
-  out += fmt::format("<p>RDMA links of this host, version {}. Verdict: <strong class=\"{}\">{}</strong></p>\n", kVersion,
-                     to_string(verdict.status), to_string(verdict.status));
+  out += fmt::format("<p>RDMA links of this host, version {}. Verdict: <strong class=\"{}\">{}</strong></p>\n",
+                     kVersion, to_string(verdict.status), to_string(verdict.status));
   out += fmt::format(
-      "<nav><a href=\"{}\">Metrics</a><a href=\"/health\">Health</a><a href=\"/-/ready\">Ready</a></nav></header>\n<main>\n",
+      "<nav><a href=\"{}\">Metrics</a><a href=\"/health\">Health</a><a "
+      "href=\"/-/ready\">Ready</a></nav></header>\n<main>\n",
       html_escape(telemetry_path));
   append_findings(out, verdict, details);
   if (details) append_ports(out, page);
   append_sources(out, page);
   if (!details)
-    out += "<p>Names of devices and findings are shown to this host itself, or to everybody who may log in once a web "
-           "configuration file guards the server.</p>\n";
+    out +=
+        "<p>Names of devices and findings are shown to this host itself, or to everybody who may log in once a web "
+        "configuration file guards the server.</p>\n";
   out += "</main></body></html>\n";
   return out;
 }

@@ -42,10 +42,11 @@ TEST_P(RateTest, IsTheNumberAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Spellings, RateTest,
-                         testing::Values(RateCase{"2.5 Gb/sec (1X SDR)", 312500000}, RateCase{"14 Gb/sec (1X FDR)", 1.75e9},
-                                         RateCase{"40 Gb/sec (4X FDR10)", 5e9}, RateCase{"100 Gb/sec (2X HDR)", 12.5e9},
-                                         RateCase{"800 Gb/sec (4X XDR)", 1e11}, RateCase{"3200 Gb/sec (4X QQR)", 4e11},
-                                         RateCase{"0 GB/sec", 0}, RateCase{"56 Gb/sec\n", 7e9}, RateCase{"10", 1.25e9},
+                         testing::Values(RateCase{"2.5 Gb/sec (1X SDR)", 312500000},
+                                         RateCase{"14 Gb/sec (1X FDR)", 1.75e9}, RateCase{"40 Gb/sec (4X FDR10)", 5e9},
+                                         RateCase{"100 Gb/sec (2X HDR)", 12.5e9}, RateCase{"800 Gb/sec (4X XDR)", 1e11},
+                                         RateCase{"3200 Gb/sec (4X QQR)", 4e11}, RateCase{"0 GB/sec", 0},
+                                         RateCase{"56 Gb/sec\n", 7e9}, RateCase{"10", 1.25e9},
                                          RateCase{"10Gb/sec", 1.25e9}));
 
 TEST(ParseTest, RefusesWhatIsNoRate) {

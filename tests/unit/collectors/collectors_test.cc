@@ -152,7 +152,8 @@ TEST_F(CollectorsTest, MostCountersFallingAtOnceIsARestartNotAWrap) {
     tree_.write(dir + name, "4200000000\n");
   const auto collector = create("hw_counters", context("mlx5_0"));
   page(*collector);
-  for (const char* name : {"out_of_sequence", "packet_seq_err", "local_ack_timeout_err"}) tree_.write(dir + name, "7\n");
+  for (const char* name : {"out_of_sequence", "packet_seq_err", "local_ack_timeout_err"})
+    tree_.write(dir + name, "7\n");
   const std::string text = page(*collector);
   EXPECT_THAT(text, HasSubstr("roce_receive_out_of_sequence_packets_total{device=\"mlx5_0\",port=\"1\"} 7\n"));
 }
@@ -170,7 +171,8 @@ TEST_F(CollectorsTest, NetlinkGivesAllCountersInOneRequest) {
   EXPECT_EQ(rdma->counter_requests, 1);
   EXPECT_THAT(text, HasSubstr("roce_receive_out_of_sequence_packets_total{device=\"mlx5_0\",port=\"1\"} 11\n"));
   EXPECT_THAT(text, HasSubstr("roce_cnp_sent_total{device=\"mlx5_0\",port=\"1\"} 18446744073709551614\n"));
-  EXPECT_THAT(text, HasSubstr("roce_optional_counters_enabled{device=\"mlx5_0\",port=\"1\",counter=\"cc_rx_ce_pkts\"} 0\n"));
+  EXPECT_THAT(text,
+              HasSubstr("roce_optional_counters_enabled{device=\"mlx5_0\",port=\"1\",counter=\"cc_rx_ce_pkts\"} 0\n"));
 }
 
 TEST_F(CollectorsTest, AReplyTooBigForNetlinkIsReadFromSysfs) {
@@ -182,7 +184,8 @@ TEST_F(CollectorsTest, AReplyTooBigForNetlinkIsReadFromSysfs) {
   host_->rdma = rdma;
   const auto collector = create("hw_counters", context("mlx5_0"));
   for (int i = 0; i < 3; ++i)
-    EXPECT_THAT(page(*collector), HasSubstr("roce_receive_out_of_sequence_packets_total{device=\"mlx5_0\",port=\"1\"} 5\n"));
+    EXPECT_THAT(page(*collector),
+                HasSubstr("roce_receive_out_of_sequence_packets_total{device=\"mlx5_0\",port=\"1\"} 5\n"));
   EXPECT_EQ(rdma->counter_requests, 1);  // not asked again for a while
 }
 

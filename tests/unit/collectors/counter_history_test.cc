@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint64_t kRange32 = std::uint64_t{1} << 32U;
 
-std::vector<std::uint64_t> published(const std::vector<std::uint64_t>& raw, unsigned wrap_bits, unsigned* regressions = nullptr) {
+std::vector<std::uint64_t> published(const std::vector<std::uint64_t>& raw, unsigned wrap_bits,
+                                     unsigned* regressions = nullptr) {
   CounterHistory history;
   std::vector<std::uint64_t> values;
   for (const std::uint64_t r : raw) {
@@ -36,7 +37,8 @@ TEST(CounterHistoryTest, HoldsForTwoReadsAtMost) {
 }
 
 TEST(CounterHistoryTest, WidensACounterThatWraps) {
-  EXPECT_EQ(published({kRange32 - 10, 5, 20}, 32), (std::vector<std::uint64_t>{kRange32 - 10, kRange32 + 5, kRange32 + 20}));
+  EXPECT_EQ(published({kRange32 - 10, 5, 20}, 32),
+            (std::vector<std::uint64_t>{kRange32 - 10, kRange32 + 5, kRange32 + 20}));
   // The kernel adds a 64-bit history of its own to the field, so values above the width occur and still wrap.
   EXPECT_EQ(published({kRange32 + 100, 200}, 32), (std::vector<std::uint64_t>{kRange32 + 100, kRange32 + 200}));
 }
@@ -55,8 +57,9 @@ TEST(CounterHistoryTest, NeverWidensAPlain64BitCounter) {
 }
 
 TEST(CounterHistoryTest, ASmallStepBackKeepsWhatWrapsHaveAdded) {
-  EXPECT_EQ(published({kRange32 - 10, 1000, 990, 990, 990}, 32),
-            (std::vector<std::uint64_t>{kRange32 - 10, kRange32 + 1000, kRange32 + 1000, kRange32 + 1000, kRange32 + 990}));
+  EXPECT_EQ(
+      published({kRange32 - 10, 1000, 990, 990, 990}, 32),
+      (std::vector<std::uint64_t>{kRange32 - 10, kRange32 + 1000, kRange32 + 1000, kRange32 + 1000, kRange32 + 990}));
 }
 
 }  // namespace

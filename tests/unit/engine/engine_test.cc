@@ -29,7 +29,7 @@ struct Script {
   int series = 1;
   std::atomic<int> reads{0};
 
-  void set(std::string Script::*field, const std::string& device) {
+  void set(std::string Script::* field, const std::string& device) {
     const std::lock_guard lock(mutex);
     this->*field = device;
     changed.notify_all();
@@ -56,10 +56,11 @@ class FakeCollector : public Collector {
   }
 };
 
-std::unique_ptr<Collector> make_fake(const CollectorContext& context) { return std::make_unique<FakeCollector>(context); }
+std::unique_ptr<Collector> make_fake(const CollectorContext& context) {
+  return std::make_unique<FakeCollector>(context);
+}
 
-constexpr std::array<CollectorEntry, 1> kFakes{
-    {{"fake", true, Cadence::kScrape, LockClass::kNone, "fake", make_fake}}};
+constexpr std::array<CollectorEntry, 1> kFakes{{{"fake", true, Cadence::kScrape, LockClass::kNone, "fake", make_fake}}};
 constexpr std::array<CollectorEntry, 1> kSlowFakes{
     {{"fake", true, Cadence::kSlow, LockClass::kNone, "fake", make_fake}}};
 
@@ -180,7 +181,8 @@ TEST_F(EngineTest, SeriesOverThePortLimitAreDroppedAndCounted) {
   script_.series = 300;
   start(config());
   const std::string text = page();
-  EXPECT_THAT(text, HasSubstr("roce_series_dropped_total{collector=\"fake\"} 58\n"));  // 250 less 8 for the engine's own
+  EXPECT_THAT(text,
+              HasSubstr("roce_series_dropped_total{collector=\"fake\"} 58\n"));  // 250 less 8 for the engine's own
   EXPECT_THAT(text, HasSubstr("counter=\"c241\""));
   EXPECT_THAT(text, Not(HasSubstr("counter=\"c242\"")));
 }

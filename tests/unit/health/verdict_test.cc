@@ -74,7 +74,8 @@ TEST(VerdictTest, StrangersGetIdsWithoutNames) {
   const auto json = nlohmann::json::parse(text);
   EXPECT_EQ(json["status"], "warning");
   EXPECT_EQ(json["findings"][0]["id"], "gid-missing");
-  for (const char* key : {"class", "severity", "object", "summary", "found", "expected", "since", "next_step", "runbook"})
+  for (const char* key :
+       {"class", "severity", "object", "summary", "found", "expected", "since", "next_step", "runbook"})
     EXPECT_TRUE(json["findings"][0].contains(key)) << key;
 }
 

@@ -11,8 +11,8 @@
 namespace roce {
 namespace {
 
-constexpr MetricDesc kBytes{"roce_test_bytes_total", MetricType::kCounter, "bytes", "device,port", "test", true,
-                            Proof::kMade, "Bytes."};
+constexpr MetricDesc kBytes{
+    "roce_test_bytes_total", MetricType::kCounter, "bytes", "device,port", "test", true, Proof::kMade, "Bytes."};
 constexpr MetricDesc kPlain{"roce_a_plain", MetricType::kGauge, "", "", "test", true, Proof::kMade, "One."};
 
 std::string render(const SampleBatch& batch, std::size_t* duplicates = nullptr) {

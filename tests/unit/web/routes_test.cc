@@ -104,7 +104,8 @@ TEST(BudgetTest, IsThePrometheusTimeoutLessTheWayBack) {
   EXPECT_EQ(scrape_budget("10").count(), 9500);
   EXPECT_EQ(scrape_budget("2.5").count(), 2000);
   EXPECT_EQ(scrape_budget("0.2").count(), 100);
-  for (const char* odd : {"", "x", "-1", "0", "nan", "inf", "1e9", "10 "}) EXPECT_EQ(scrape_budget(odd).count(), 9500) << odd;
+  for (const char* odd : {"", "x", "-1", "0", "nan", "inf", "1e9", "10 "})
+    EXPECT_EQ(scrape_budget(odd).count(), 9500) << odd;
 }
 
 TEST(StatusPageTest, EscapesTextForHtml) {
