@@ -189,6 +189,9 @@ int rnic_ib_register(struct rnic *sim, u64 guid);
 void rnic_ib_unregister(struct rnic *sim);
 void rnic_drop_cache(struct rnic *sim);
 
+/* objects.c */
+extern const struct ib_device_ops rnic_object_ops;
+
 /* netdev.c */
 extern const char *const rnic_netdev_names[RNIC_MAX_NETDEV];
 extern const char *const rnic_fec_names[RNIC_MAX_FEC];
