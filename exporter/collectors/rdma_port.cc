@@ -23,9 +23,17 @@ class RdmaPortCollector : public PortCollector {
     const std::string& name = device().name;
     const CallTracker::Scope scope(host().calls.get(), "port_query", name);
 
-    auto state = read_number(dir + "state");
-    auto physical = read_number(dir + "phys_state");
-    if (!state && state.error().kind == ErrorKind::kAbsent) from_netlink(port, state, physical);
+    // Each of the files state, phys_state and rate asks the driver anew, which some drivers log for a port that is
+    // down; netlink gives both states for one question. A tree or a recording is read file by file.
+    Result<std::uint64_t> state = fail(ErrorKind::kAbsent, dir + "state");
+    Result<std::uint64_t> physical = fail(ErrorKind::kAbsent, dir + "phys_state");
+    if (host().live) from_netlink(port, state, physical);
+    if (!state) {
+      state = read_number(dir + "state");
+      physical = read_number(dir + "phys_state");
+      if (!state && state.error().kind == ErrorKind::kAbsent) from_netlink(port, state, physical);
+    }
+    const bool ask_rate = !host().live || !state || *state != kDown || context().settings.compat_node_infiniband;
 
     if (state) {
       context().port_states->record(port.number, *state == kDown);
@@ -34,7 +42,7 @@ class RdmaPortCollector : public PortCollector {
     if (physical) part.samples.add(metric::port_physical_state, {name, port.text}, *physical);
 
     std::string rate_text;
-    if (auto text = read_attribute(dir + "rate")) {
+    if (const auto text = ask_rate ? read_attribute(dir + "rate") : fail(ErrorKind::kAbsent, dir + "rate")) {
       // Kernels invent a rate for a port that is not active: only "0" is told by the hardware then.
       const auto rate = parse_rate(*text);
       if (rate && ((state && *state >= kActive) || *rate == 0)) {
@@ -70,16 +78,13 @@ class RdmaPortCollector : public PortCollector {
 
   void from_netlink(const InventoryPort& port, Result<std::uint64_t>& state, Result<std::uint64_t>& physical) const {
     if (!host().rdma || !device().netlink) return;
-    const auto ports = host().rdma->ports(*device().netlink);
-    if (!ports) {
-      state = tl::unexpected(ports.error());
+    const auto found = host().rdma->port(*device().netlink, port.number);
+    if (!found) {
+      state = tl::unexpected(found.error());
       return;
     }
-    for (const RdmaPort& p : *ports) {
-      if (p.port != port.number) continue;
-      if (p.state) state = std::uint64_t{*p.state};
-      if (p.physical_state) physical = std::uint64_t{*p.physical_state};
-    }
+    if (found->state) state = std::uint64_t{*found->state};
+    if (found->physical_state) physical = std::uint64_t{*found->physical_state};
   }
 
   void add_carrier(const InventoryPort& port, Part& part) const {

@@ -68,6 +68,8 @@ class RdmaSource {
   virtual ~RdmaSource() = default;
   virtual Result<std::vector<RdmaDevice>> devices() = 0;
   virtual Result<std::vector<RdmaPort>> ports(const RdmaDevice& device) = 0;
+  // One port by itself: the driver is asked once, and about no other port.
+  virtual Result<RdmaPort> port(const RdmaDevice& device, std::uint32_t number);
   // All hardware counters of a port by one STAT_GET request. Error.err is EMSGSIZE when the reply does not fit:
   // read sysfs then.
   virtual Result<std::vector<NamedValue>> port_counters(const RdmaDevice& device, std::uint32_t port) = 0;

@@ -196,6 +196,10 @@ class NetlinkRdma final : public RdmaSource {
     return all;
   }
 
+  Result<RdmaPort> port(const RdmaDevice& device, std::uint32_t number) override {
+    return ask_one(device, number, Command::kPortGet, "rdma_port_get", &parse_rdma_port);
+  }
+
   Result<std::vector<NamedValue>> port_counters(const RdmaDevice& device, std::uint32_t port) override {
     return ask_one(device, port, Command::kStatGet, "rdma_stat_get", &parse_rdma_counters);
   }
