@@ -17,7 +17,8 @@ def build(preset, target=None):
 
 
 def rows():
-    return [Row(f"build-{p}", f"preset {p}", lambda p=p: build(p)) for p in ("release", "debug", "clang")]
+    """g++ builds the tests too in the sanitizers group, so that its debug build is left to the full tier."""
+    return [Row(f"build-{p}", f"preset {p}", lambda p=p: build(p), full_only=p == "debug") for p in ("release", "clang", "debug")]
 
 
 def unit_tests(preset):
@@ -39,7 +40,8 @@ def unit_tests(preset):
 
 
 def unit_rows():
-    return [Row("unit-debug", "all unit tests, debug build", lambda: unit_tests("debug"))]
+    return [Row("unit-clang", "all unit tests, clang build", lambda: unit_tests("clang")),
+            Row("unit-debug", "all unit tests, g++ debug build", lambda: unit_tests("debug"), full_only=True)]
 
 
 def all_cases(preset):
