@@ -140,13 +140,18 @@ Result<DeviceList> Inventory::refresh() {
     return tl::unexpected(names.error());
   }
   if (host_->rdma) {
-    // A failing dump costs the netlink sources only: the class directory has named the devices.
-    if (auto devices = host_->rdma->devices())
+    if (auto devices = host_->rdma->devices()) {
       for (RdmaDevice& device : *devices)
         if (found.contains(device.name) || (!host_->live && wanted_(device.name))) {
           std::string name = device.name;
           found[name] = std::move(device);
         }
+    } else {
+      // The class directory has named the devices, and a failing dump does not make them new ones: what the last dump
+      // told of them stands, so that the histories of their counters go on.
+      for (auto& [name, netlink] : found)
+        if (const auto old = known_.find(name); old != known_.end()) netlink = old->second.device->netlink;
+    }
   }
 
   const std::uint64_t epoch = epoch_->load();

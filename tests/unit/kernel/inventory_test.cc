@@ -10,6 +10,29 @@ namespace {
 
 bool all(std::string_view) { return true; }
 
+// Names one device, unless the dump fails.
+class FakeRdma : public RdmaSource {
+ public:
+  Result<std::vector<RdmaDevice>> devices() override {
+    if (failing) return fail(ErrorKind::kBusy, "rdma_get");
+    RdmaDevice device;
+    device.index = 7;
+    device.name = "mlx5_0";
+    return std::vector<RdmaDevice>{device};
+  }
+  Result<std::vector<RdmaPort>> ports(const RdmaDevice&) override { return std::vector<RdmaPort>{}; }
+  Result<std::vector<NamedValue>> port_counters(const RdmaDevice&, std::uint32_t) override { return absent(); }
+  Result<std::vector<CounterStatus>> counter_status(const RdmaDevice&, std::uint32_t) override { return absent(); }
+  Result<std::vector<ResourceCount>> resources(const RdmaDevice&) override { return absent(); }
+  Result<std::vector<QpCounterSet>> qp_counter_sets(const RdmaDevice&) override { return absent(); }
+  Result<NetnsMode> netns_mode() override { return absent(); }
+
+  bool failing = false;
+
+ private:
+  static tl::unexpected<Error> absent() { return fail(ErrorKind::kAbsent, "not of this test"); }
+};
+
 TEST(InventoryTest, FindsPciParentsInPaths) {
   EXPECT_EQ(pci_address_in("/sys/devices/pci0000:00/0000:00:01.0/0000:3b:00.1/infiniband/mlx5_1"), "0000:3b:00.1");
   EXPECT_EQ(pci_address_in("/sys/devices/pci0000:00/0000:3b:00.0/mlx5_core.sf.4"), "0000:3b:00.0");
@@ -89,6 +112,22 @@ TEST(InventoryTest, ForgetsWhatIsGoneAndKeepsWhatStays) {
   EXPECT_EQ(after[0], before[0]);  // not looked up again
   inventory.invalidate();
   EXPECT_NE(inventory.refresh().value().at(0), before[0]);
+}
+
+TEST(InventoryTest, AFailingDumpMakesNoDeviceANewOne) {
+  const TempTree tree;
+  tree.add_port("mlx5_0");
+  const auto rdma = std::make_shared<FakeRdma>();
+  const auto host = std::make_shared<Host>(*tree.host());
+  host->rdma = rdma;
+  Inventory inventory(host, all, all);
+  const auto before = inventory.refresh().value();
+  ASSERT_EQ(before.size(), 1U);
+  EXPECT_EQ(before[0]->generation, 7U);
+  rdma->failing = true;
+  EXPECT_EQ(inventory.refresh().value().at(0), before[0]);
+  inventory.invalidate();
+  EXPECT_EQ(inventory.refresh().value().at(0)->generation, 7U);
 }
 
 TEST(InventoryTest, KnowsDriversByTheirKernelName) {
