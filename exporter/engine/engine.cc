@@ -95,9 +95,9 @@ void Engine::State::start_inventory(const std::shared_ptr<State>& self) {
                      auto found = source->refresh();
                      const auto mode = self->read_netns_mode();
                      const std::lock_guard lock(self->mutex);
+                     if (self->inventory != source) return;  // configured anew: another listing is awaited now
                      self->inventory_in_flight = false;
                      self->netns_mode = mode;
-                     if (self->inventory != source) return;  // configured anew in between
                      if (found) {
                        self->devices = std::move(*found);
                        self->inventory_error.reset();
@@ -261,9 +261,9 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
 
   std::unique_lock lock(s.mutex);
   const auto oldest = begin - s.config.share_window;
-  // 1. Which devices are there. A listing that hangs leaves the last one in use.
+  // 1. Which devices are there. A listing that hangs leaves the last one in use, and is waited for once only.
   if (!s.inventory_in_flight && s.inventory_finished < oldest) s.start_inventory(state_);
-  const auto inventory_deadline = std::min(deadline, std::max(begin, s.inventory_started) + s.config.source_deadline);
+  const auto inventory_deadline = std::min(deadline, s.inventory_started + s.config.source_deadline);
   while (s.inventory_in_flight && Clock::now() < inventory_deadline) {
     s.done.wait_for(lock, kTick);
     lock.unlock();
@@ -422,7 +422,9 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     own->add(metric::collector_success, {collector, ""}, 1);
     own->add(metric::collector_duration, {collector, ""}, sum.second);
   }
-  if (s.inventory_error || (!s.inventory_known && s.inventory_in_flight)) {
+  const bool listing_late =
+      s.inventory_in_flight && (!s.inventory_known || now - s.inventory_started >= s.config.source_deadline);
+  if (s.inventory_error || listing_late) {
     const std::string reason(s.inventory_error ? to_string(s.inventory_error->kind) : "timeout");
     own->add(metric::collector_success, {"inventory", ""}, 0);
     own->add(metric::collector_failure, {"inventory", "", reason}, 1);

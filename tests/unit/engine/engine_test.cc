@@ -243,5 +243,54 @@ TEST_F(EngineTest, ANewConfigurationTakesAwayDevicesAndCollectors) {
   EXPECT_THAT(text, Not(HasSubstr("device=\"b\"")));
 }
 
+TEST_F(EngineTest, AListingThatHangsIsToldAndWaitedForOnce) {
+  tree_.add_port("d");
+  EngineConfig c = config();
+  c.device_wanted = [this](std::string_view) {
+    std::unique_lock lock(script_.mutex);
+    script_.changed.wait(lock, [this] { return script_.hangs != "listing"; });
+    return true;
+  };
+  start(std::move(c));
+  page();
+  script_.set(&Script::hangs, "listing");
+  page();
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string text = page();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(150));  // the deadline of a source is 200
+  EXPECT_THAT(text, HasSubstr("roce_driver_counter_total{device=\"d\",port=\"1\",counter=\"c0\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("roce_collector_failure{collector=\"inventory\",device=\"\",reason=\"timeout\"} 1\n"));
+  script_.set(&Script::hangs, "");
+  while (page().find("collector=\"inventory\"") != std::string::npos) {
+  }
+}
+
+TEST_F(EngineTest, AnOldListingThatEndsDoesNotStandForTheOneOfANewConfiguration) {
+  tree_.add_port("d");
+  EngineConfig old = config();
+  old.device_wanted = [this](std::string_view) {
+    std::unique_lock lock(script_.mutex);
+    script_.changed.wait(lock, [this] { return script_.hangs != "listing"; });
+    return true;
+  };
+  script_.hangs = "listing";
+  start(std::move(old));
+  page();
+  EngineConfig fresh = config();
+  fresh.source_deadline = milliseconds(4000);
+  fresh.device_wanted = [](std::string_view) {
+    std::this_thread::sleep_for(milliseconds(200));
+    return true;
+  };
+  engine_->configure(std::move(fresh));
+  std::thread release([this] {
+    std::this_thread::sleep_for(milliseconds(50));
+    script_.set(&Script::hangs, "");
+  });
+  const std::string text = page();
+  release.join();
+  EXPECT_THAT(text, HasSubstr("roce_driver_counter_total{device=\"d\",port=\"1\",counter=\"c0\"} 0\n"));
+}
+
 }  // namespace
 }  // namespace roce
