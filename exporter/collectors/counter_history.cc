@@ -19,10 +19,6 @@ bool CounterHistory::is_wrap(std::uint64_t raw, unsigned wrap_bits) const {
   return fall <= range && fall > range / 2;
 }
 
-bool CounterHistory::looks_restarted(std::uint64_t raw, unsigned wrap_bits) const {
-  return known_ && raw < last_ && !is_wrap(raw, wrap_bits) && !is_small_step(raw);
-}
-
 CounterHistory::Step CounterHistory::next(std::uint64_t raw, unsigned wrap_bits) {
   Step step;
   if (!known_ || raw >= last_) {

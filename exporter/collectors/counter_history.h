@@ -19,10 +19,8 @@ class CounterHistory {
   // that does not.
   Step next(std::uint64_t raw, unsigned wrap_bits);
 
-  // True when `raw` is a fall that neither a wrap nor a small step back explains.
-  bool looks_restarted(std::uint64_t raw, unsigned wrap_bits) const;
-  // True when the value fell at all.
-  bool fell(std::uint64_t raw) const { return known_ && raw < last_; }
+  // True when the value fell by more than a small step back: a wrap or a restart.
+  bool fell(std::uint64_t raw) const { return known_ && raw < last_ && !is_small_step(raw); }
   bool moved() const { return known_ && last_ != 0; }
 
   // The counter began again (driver or firmware restart): the next raw value stands as it is.

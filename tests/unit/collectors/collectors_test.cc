@@ -158,6 +158,20 @@ TEST_F(CollectorsTest, MostCountersFallingAtOnceIsARestartNotAWrap) {
   EXPECT_THAT(text, HasSubstr("roce_receive_out_of_sequence_packets_total{device=\"mlx5_0\",port=\"1\"} 7\n"));
 }
 
+TEST_F(CollectorsTest, SmallStepsBackOfAllCountersAtOnceAreHeldAndNoRestart) {
+  tree_.add_port("mlx5_0");
+  const std::string dir = "sys/class/infiniband/mlx5_0/ports/1/hw_counters/";
+  for (const char* name : {"out_of_sequence", "packet_seq_err", "local_ack_timeout_err"})
+    tree_.write(dir + name, "1000\n");
+  const auto collector = create("hw_counters", context("mlx5_0"));
+  page(*collector);
+  for (const char* name : {"out_of_sequence", "packet_seq_err", "local_ack_timeout_err"})
+    tree_.write(dir + name, "990\n");
+  const std::string text = page(*collector);
+  EXPECT_THAT(text, HasSubstr("roce_receive_out_of_sequence_packets_total{device=\"mlx5_0\",port=\"1\"} 1000\n"));
+  EXPECT_EQ(output_.parts.back()->regressions, 3U);
+}
+
 TEST_F(CollectorsTest, NetlinkGivesAllCountersInOneRequest) {
   tree_.add_port("mlx5_0");
   const auto rdma = std::make_shared<FakeRdma>();
