@@ -13,36 +13,6 @@ struct Ref {
   const SampleBatch::Sample* sample;
 };
 
-bool same_labels(const Ref& a, const Ref& b) {
-  for (std::size_t i = 0; i < a.sample->label_count; ++i)
-    if (a.batch->label(*a.sample, i) != b.batch->label(*b.sample, i)) return false;
-  return true;
-}
-
-std::size_t hash_labels(const Ref& ref) {
-  std::size_t h = 1469598103934665603ULL;
-  for (std::size_t i = 0; i < ref.sample->label_count; ++i)
-    h = (h ^ std::hash<std::string_view>{}(ref.batch->label(*ref.sample, i))) * 1099511628211ULL;
-  return h;
-}
-
-// Removes repeated series; the first one stays.
-std::size_t drop_duplicates(std::vector<Ref>& refs) {
-  std::unordered_multimap<std::size_t, Ref> seen;
-  seen.reserve(refs.size());
-  const auto repeated = [&seen](const Ref& ref) {
-    const std::size_t h = hash_labels(ref);
-    const auto [begin, end] = seen.equal_range(h);
-    if (std::any_of(begin, end, [&](const auto& entry) { return same_labels(entry.second, ref); })) return true;
-    seen.emplace(h, ref);
-    return false;
-  };
-  const auto kept = std::remove_if(refs.begin(), refs.end(), repeated);
-  const auto dropped = static_cast<std::size_t>(refs.end() - kept);
-  refs.erase(kept, refs.end());
-  return dropped;
-}
-
 void append_help(std::string& out, std::string_view help) {
   for (char c : help) {
     if (c == '\\')
@@ -54,7 +24,24 @@ void append_help(std::string& out, std::string_view help) {
   }
 }
 
-void append_family(std::string& out, const MetricDesc& metric, const std::vector<Ref>& refs) {
+void append_series(std::string& out, const MetricDesc& metric, const Ref& ref) {
+  out += metric.name;
+  std::string_view names = metric.labels;
+  for (std::size_t i = 0; i < ref.sample->label_count; ++i) {
+    out += i == 0 ? '{' : ',';
+    const std::size_t comma = names.find(',');
+    out += names.substr(0, comma);
+    names.remove_prefix(comma == std::string_view::npos ? names.size() : comma + 1);
+    out += "=\"";
+    append_label_value(out, ref.batch->label(*ref.sample, i));
+    out += '"';
+  }
+  if (ref.sample->label_count != 0) out += '}';
+}
+
+// Returns the number of repeated series left out; the first one stays. Series are compared as they are written:
+// replaced bytes and cut values can make two of different ones.
+std::size_t append_family(std::string& out, const MetricDesc& metric, const std::vector<Ref>& refs) {
   out += "# HELP ";
   out += metric.name;
   out += ' ';
@@ -64,23 +51,29 @@ void append_family(std::string& out, const MetricDesc& metric, const std::vector
   out += ' ';
   out += to_string(metric.type);
   out += '\n';
+  std::size_t repeated = 0;
+  std::unordered_multimap<std::size_t, std::pair<std::size_t, std::size_t>> seen;  // hash -> place and length in `out`
+  seen.reserve(refs.size());
   for (const Ref& ref : refs) {
-    out += metric.name;
-    std::string_view names = metric.labels;
-    for (std::size_t i = 0; i < ref.sample->label_count; ++i) {
-      out += i == 0 ? '{' : ',';
-      const std::size_t comma = names.find(',');
-      out += names.substr(0, comma);
-      names.remove_prefix(comma == std::string_view::npos ? names.size() : comma + 1);
-      out += "=\"";
-      append_label_value(out, ref.batch->label(*ref.sample, i));
-      out += '"';
+    const std::size_t begin = out.size();
+    append_series(out, metric, ref);
+    const std::string_view page = out;
+    const std::string_view series = page.substr(begin);
+    const std::size_t hash = std::hash<std::string_view>{}(series);
+    const auto [first, last] = seen.equal_range(hash);
+    if (std::any_of(first, last, [&](const auto& entry) {
+          return page.substr(entry.second.first, entry.second.second) == series;
+        })) {
+      out.resize(begin);
+      ++repeated;
+      continue;
     }
-    if (ref.sample->label_count != 0) out += '}';
+    seen.emplace(hash, std::pair(begin, series.size()));
     out += ' ';
     ref.sample->value.append_to(out);
     out += '\n';
   }
+  return repeated;
 }
 
 // Length of the UTF-8 sequence at the front of `text`, 0 when the bytes are not one (overlong forms and surrogates
@@ -160,10 +153,9 @@ std::string render_text(std::span<const SampleBatch* const> batches, std::size_t
 
   std::string out;
   out.reserve(count * 96 + families.size() * 160);
-  for (auto& [metric, refs] : families) {
-    const std::size_t dropped = drop_duplicates(*refs);
-    if (duplicates != nullptr) *duplicates += dropped;
-    append_family(out, *metric, *refs);
+  for (const auto& [metric, refs] : families) {
+    const std::size_t repeated = append_family(out, *metric, *refs);
+    if (duplicates != nullptr) *duplicates += repeated;
   }
   return out;
 }

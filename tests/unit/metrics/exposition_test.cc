@@ -90,6 +90,20 @@ TEST(ExpositionTest, LeavesOutARepeatedSeriesAndCountsIt) {
   EXPECT_EQ(text.find(" 3\n"), std::string::npos);
 }
 
+TEST(ExpositionTest, LeavesOutASeriesThatOnlyReplacedBytesMadeARepetition) {
+  SampleBatch batch;
+  batch.add(kBytes, {"d\xff", "1"}, 1);
+  batch.add(kBytes, {"d\xfe", "1"}, 2);
+  batch.add(kBytes, {std::string(kMaxLabelBytes, 'x') + "a", "1"}, 3);
+  batch.add(kBytes, {std::string(kMaxLabelBytes, 'x') + "b", "1"}, 4);
+  std::size_t duplicates = 0;
+  const std::string text = render(batch, &duplicates);
+  EXPECT_EQ(duplicates, 2U);
+  EXPECT_NE(text.find(" 1\n"), std::string::npos);
+  EXPECT_EQ(text.find(" 2\n"), std::string::npos);
+  EXPECT_EQ(text.find(" 4\n"), std::string::npos);
+}
+
 TEST(SamplesTest, DropsASampleWithAWrongNumberOfLabels) {
   SampleBatch batch;
   batch.add(kBytes, {"mlx5_0"}, 1);
