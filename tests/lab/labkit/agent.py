@@ -11,6 +11,8 @@ from .common import LabError
 
 CHANNELS = 4
 TIMED_OUT = 124
+# A machine that gives no sign of life for so long while a command runs counts as gone.
+SILENCE = 60
 
 
 def channel_path(folder, index):
@@ -85,11 +87,12 @@ def execute(folder, argv, on_output, timeout=600.0, stdin=b"", answer_limit=None
             request = {"argv": argv, "timeout": timeout, "stdin": len(stdin)}
             talk.send(json.dumps(request).encode() + b"\n" + stdin)
             while True:
-                kind, length = talk.until(b"\n").split()
+                kind, length = talk.until(b"\n", limit=SILENCE).split()
                 data = talk.take(int(length))
                 if kind == b"exit":
                     return int(data)
-                on_output(kind, data)
+                if kind != b"tick":
+                    on_output(kind, data)
         finally:
             talk.socket.close()
     finally:

@@ -261,8 +261,9 @@ def fault(args):
     machine.need(args.node)
     text = script.read_text()
     if "\n# where: host\n" in text:
-        return subprocess.run(["bash", "-c", f"set -eu\n{text}\n{args.switch}\n"],
-                              env=dict(os.environ, LAB=str(LAB_DIR / "lab"),
+        common = (FAULTS_DIR / "host.sh").read_text()
+        return subprocess.run(["bash", "-c", f"{common}\n{text}\n{args.switch}\n"],
+                              env=dict(os.environ, LAB=str(LAB_DIR / "lab"), FAULT=name,
                                        NODE=str(args.node))).returncode
     common = (FAULTS_DIR / "common.sh").read_text()
     program = f"FAULT={name}\n{common}\n{text}\n{args.switch}\n"
