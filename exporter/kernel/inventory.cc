@@ -92,14 +92,21 @@ std::vector<std::pair<unsigned, std::string>> netdevs_of_parent(const std::strin
   return result;
 }
 
-std::string netdev_of_port(const std::string& device_dir, unsigned port,
+std::string netdev_of_port(const std::string& device_dir, unsigned port, std::size_t ports,
                            const std::vector<std::pair<unsigned, std::string>>& parents) {
-  if (parents.size() == 1) return parents.front().second;
+  // With several ports the only netdev need not be this port's: the others' may be filtered out or moved away.
+  if (parents.size() == 1 && ports == 1) return parents.front().second;
+  std::vector<std::string> matches;
   for (const auto& [dev_port, name] : parents)
-    if (dev_port + 1 == port) return name;
-  // Software devices name their netdev in `parent`; others through the first GID.
+    if (dev_port + 1 == port) matches.push_back(name);
+  if (matches.size() == 1) return matches.front();
+  // Software devices name their netdev in `parent`; others through the first GID, which also tells the uplink of a
+  // card in switchdev mode from the representors that have the same number.
   if (auto name = value_or_empty(read_attribute(device_dir + "/parent")); !name.empty()) return name;
-  return value_or_empty(read_attribute(device_dir + "/ports/" + std::to_string(port) + "/gid_attrs/ndevs/0"));
+  if (auto name = value_or_empty(read_attribute(device_dir + "/ports/" + std::to_string(port) + "/gid_attrs/ndevs/0"));
+      !name.empty())
+    return name;
+  return matches.empty() ? std::string() : matches.front();
 }
 
 }  // namespace
@@ -224,7 +231,7 @@ std::shared_ptr<const InventoryDevice> Inventory::look_up(const std::string& nam
     for (const std::string& text : *names)
       if (const auto number = parse_u64(text); number && *number > 0 && *number < 256)
         device->ports.push_back({static_cast<unsigned>(*number), std::to_string(*number),
-                                 netdev_of_port(dir, static_cast<unsigned>(*number), parents)});
+                                 netdev_of_port(dir, static_cast<unsigned>(*number), names->size(), parents)});
     for (InventoryPort& port : device->ports)
       if (!port.netdev.empty() && !netdev_wanted_(port.netdev)) port.netdev.clear();
   } else if (names.error().kind != ErrorKind::kAbsent) {

@@ -114,6 +114,31 @@ TEST(InventoryTest, ForgetsWhatIsGoneAndKeepsWhatStays) {
   EXPECT_NE(inventory.refresh().value().at(0), before[0]);
 }
 
+TEST(InventoryTest, APortHasItsOwnNetdevAndNoOther) {
+  const TempTree tree;
+  tree.add_port("mlx4_0", 1);
+  tree.add_port("mlx4_0", 2);
+  const std::string net = "sys/class/infiniband/mlx4_0/device/net/";
+  tree.write(net + "eth0/dev_port", "0\n");
+  tree.write(net + "eth1/dev_port", "1\n");
+  Inventory both(tree.host(), all, all);
+  EXPECT_EQ(both.refresh().value().at(0)->ports.at(0).netdev, "eth0");
+  EXPECT_EQ(both.refresh().value().at(0)->ports.at(1).netdev, "eth1");
+  Inventory second(tree.host(), all, [](std::string_view name) { return name != "eth0"; });
+  EXPECT_EQ(second.refresh().value().at(0)->ports.at(0).netdev, "");
+  EXPECT_EQ(second.refresh().value().at(0)->ports.at(1).netdev, "eth1");
+}
+
+TEST(InventoryTest, TheUplinkOfASwitchdevCardIsThePortsNetdev) {
+  const TempTree tree;
+  tree.add_port("mlx5_0");
+  for (const char* name : {"ens1f0_0", "ens1f0_1", "ens1f0np0"})
+    tree.write(std::string("sys/class/infiniband/mlx5_0/device/net/") + name + "/dev_port", "0\n");
+  tree.write("sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "ens1f0np0\n");
+  Inventory inventory(tree.host(), all, all);
+  EXPECT_EQ(inventory.refresh().value().at(0)->ports.at(0).netdev, "ens1f0np0");
+}
+
 TEST(InventoryTest, AFailingDumpMakesNoDeviceANewOne) {
   const TempTree tree;
   tree.add_port("mlx5_0");
