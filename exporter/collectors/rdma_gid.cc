@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "exporter/base/parse.h"
@@ -31,14 +32,23 @@ class RdmaGidCollector : public PortCollector {
     std::map<std::string, unsigned> by_type;
     std::map<GidScope, unsigned> routable;
     std::map<GidScope, std::pair<std::uint64_t, std::string>> first;  // index and netdev
+    std::optional<Error> failed;
+    // An entry without a value, or one that went away in between, is an empty one.
+    const auto note = [&failed](const Error& error) {
+      if (error.kind != ErrorKind::kUnsupported && error.kind != ErrorKind::kAbsent) failed = error;
+    };
     for (const std::string& index : *indices) {
       const auto number = parse_u64(index);
       const auto text = read_attribute(dir + "/gids/" + index);
+      if (!text) note(text.error());
       if (!number || !text) continue;
       const auto gid = parse_gid(*text);
       if (!gid || gid_scope(*gid) == GidScope::kEmpty) continue;
       const auto type = read_attribute(dir + "/gid_attrs/types/" + index);
-      if (!type) continue;  // the entry went away in between
+      if (!type) {
+        note(type.error());
+        continue;
+      }
       ++by_type[*type];
       const GidScope kind = gid_scope(*gid);
       if (*type != "RoCE v2" || (kind != GidScope::kIpv4 && kind != GidScope::kIpv6)) continue;
@@ -46,11 +56,16 @@ class RdmaGidCollector : public PortCollector {
       if (!first.contains(kind))
         first[kind] = {*number, read_attribute(dir + "/gid_attrs/ndevs/" + index).value_or("")};
     }
+    // Counts of what could be read would be too low, and a GID that is there would be called missing.
+    if (failed) return tl::unexpected(std::move(*failed));
     const std::string& name = device().name;
     for (const auto& [type, count] : by_type)
       part.samples.add(metric::port_gid_entries, {name, port.text, type}, count);
     const bool ethernet = read_attribute(dir + "/link_layer").value_or("") == "Ethernet" || by_type.contains("RoCE v2");
-    if (!ethernet) return {};
+    // iWARP and usNIC have Ethernet ports too, but no RoCE v2 entries to miss: only a channel adapter (1) has.
+    const auto node_type = read_attribute(device().path + "/node_type");
+    const bool channel_adapter = !node_type || parse_leading_number(*node_type).value_or(1) == 1;
+    if (!ethernet || !channel_adapter) return {};
     part.samples.add(metric::port_gid_routable_entries, {name, port.text, "ipv4"}, routable[GidScope::kIpv4]);
     part.samples.add(metric::port_gid_routable_entries, {name, port.text, "ipv6"}, routable[GidScope::kIpv6]);
     for (const auto& [kind, family] : {std::pair(GidScope::kIpv4, "ipv4"), std::pair(GidScope::kIpv6, "ipv6")}) {

@@ -299,6 +299,25 @@ TEST_F(CollectorsTest, HiddenIdentityLeavesNoGuid) {
   EXPECT_THAT(text, Not(HasSubstr("node17")));
 }
 
+TEST_F(CollectorsTest, AGidThatCannotBeReadIsAFailureAndNoMissingGid) {
+  tree_.add_port("mlx5_0");
+  tree_.write("sys/class/infiniband/mlx5_0/ports/1/gids/0/x", "");  // reading a directory fails
+  const auto collector = create("rdma_gid", context("mlx5_0"));
+  EXPECT_THAT(page(*collector), Not(HasSubstr("roce_port_gid_routable_entries{")));
+  EXPECT_THAT(error_, HasSubstr("gids/0"));
+}
+
+TEST_F(CollectorsTest, AnIwarpDeviceMissesNoRoceGid) {
+  tree_.add_port("iw0");
+  tree_.write("sys/class/infiniband/iw0/node_type", "4: RNIC\n");
+  tree_.write("sys/class/infiniband/iw0/ports/1/gids/0", "0202:c9ff:fe00:0001:0000:0000:0000:0000\n");
+  tree_.write("sys/class/infiniband/iw0/ports/1/gid_attrs/types/0", "IB/RoCE v1\n");
+  const auto collector = create("rdma_gid", context("iw0"));
+  const std::string text = page(*collector);
+  EXPECT_THAT(text, HasSubstr("roce_port_gid_entries{device=\"iw0\",port=\"1\",type=\"IB/RoCE v1\"} 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("roce_port_gid_routable_entries{")));
+}
+
 TEST(GidTest, ScopesOfAddresses) {
   EXPECT_EQ(gid_scope(*parse_gid("0000:0000:0000:0000:0000:0000:0000:0000")), GidScope::kEmpty);
   EXPECT_EQ(gid_scope(*parse_gid("fe80:0000:0000:0000:0e42:a1ff:fe03:0001")), GidScope::kLinkLocal);
