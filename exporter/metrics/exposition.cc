@@ -138,7 +138,7 @@ std::string render_text(std::span<const SampleBatch* const> batches, std::size_t
     const MetricDesc* last = nullptr;
     count += batch->samples().size();
     for (const SampleBatch::Sample& sample : batch->samples()) {
-      if (sample.metric != last) {
+      if (refs == nullptr || sample.metric != last) {
         last = sample.metric;
         refs = &by_metric[last];
       }
