@@ -36,7 +36,9 @@ Result<void> PortCollector::collect(Output& out) {
     std::string link;
     if (host().live) {
       link = link_signature(port);
-      if (last != down_.end() && now - last->second.part->read_at < kDownPortPeriod && last->second.link == link) {
+      const bool rests = rests_while_down() && context().port_states->down(port.number);
+      if (last != down_.end() && last->second.link == link &&
+          (rests || now - last->second.part->read_at < kDownPortPeriod)) {
         out.parts.push_back(last->second.part);
         continue;
       }

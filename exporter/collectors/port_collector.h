@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Base of collectors that read port by port. Some drivers write a kernel log line for each query of a port that is
-// down, so on a live kernel a down port is queried once a minute, and at once when its netdev's link state moves; in
+// down, so on a live kernel a down port is queried once a minute or less, and at once when its netdev's link moves; in
 // between its last part is repeated with its age.
 #pragma once
 
@@ -22,6 +22,9 @@ class PortCollector : public Collector {
  protected:
   // Reads one port into `part`.
   virtual Result<void> collect_port(const InventoryPort& port, Part& part) = 0;
+  // True where the values of a port cannot move while it is down: they are read once then, and again when its link
+  // moves.
+  virtual bool rests_while_down() const { return false; }
   // Reads what belongs to the device as a whole; called once a run, before the ports.
   virtual Result<void> collect_device(Part& part);
 

@@ -15,6 +15,9 @@ class PortCountersCollector : public PortCollector {
   using PortCollector::PortCollector;
 
  protected:
+  // Each of some twenty files is a question of its own to the device, and no packet passes a port that is down.
+  bool rests_while_down() const override { return true; }
+
   Result<void> collect_port(const InventoryPort& port, Part& part) override {
     if (device().path.empty()) return {};
     const CallTracker::Scope scope(host().calls.get(), "sysfs_counters", device().name);

@@ -8,7 +8,7 @@ import builds
 import exporter
 from harness import BUILD, ROOT, Failed, Row, command, expect
 
-SECONDS, SECONDS_FULL = 60, 1200
+SECONDS, SECONDS_FULL = 60, 300
 CORPUS = os.path.join(ROOT, "tests", "fuzz", "corpus")
 
 
