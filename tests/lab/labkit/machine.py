@@ -106,11 +106,14 @@ def start_node(node, lab, rnic_args):
     forward = "".join(f",hostfwd=tcp:127.0.0.1:{host}-:{guest}" for guest, host in forwards.items())
     accel = "tcg,thread=multi,tb-size=256" if lab["accel"] == "tcg" else "kvm"
     options = ["console=ttyS0", "net.ifnames=0", "mitigations=off", "random.trust_cpu=on",
-               "loglevel=4", "panic=0", "systemd.show_status=0", f"systemd.hostname=node{node}",
+               "loglevel=4", "panic=0", "systemd.show_status=0", "nokaslr",
+               "cryptomgr.notests", "nowatchdog", "audit=0", "no_timer_check",
+               "rcupdate.rcu_expedited=1", f"systemd.hostname=node{node}",
                f"lab.node={node}", f"lab.nodes={lab['node_count']}"]
     folders = {"bin": lab["bin"], "rnic": lab["rnic_folder"]}
     argv = [
-        "qemu-system-x86_64", "-name", f"node{node}", "-M", "q35", "-accel", accel, "-cpu", "max",
+        "qemu-system-x86_64", "-name", f"node{node}", "-M", "q35", "-accel", accel, "-cpu",
+        "max,-la57" if lab["accel"] == "tcg" else "max",
         "-smp", str(lab["cpus"]), "-m", str(lab["memory"]), "-nodefaults", "-display", "none",
         "-serial", f"file:{folder}/console.log",
         "-qmp", f"unix:{folder}/qmp.sock,server=on,wait=off",
