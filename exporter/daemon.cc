@@ -136,6 +136,7 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
     return host;
   }
   host->sysfs = options.sysfs;
+  while (host->sysfs.size() > 1 && host->sysfs.back() == '/') host->sysfs.pop_back();
   host->procfs = options.procfs;
   ROCE_TRY_VOID(list_directory(host->sysfs));
   host->live = is_sysfs(host->sysfs);

@@ -366,6 +366,4 @@ const CounterRow* find_counter(std::string_view driver, Interface interface, std
   return nullptr;
 }
 
-bool all_ones_is_invalid(std::string_view driver) { return driver == "ionic"; }
-
 }  // namespace roce

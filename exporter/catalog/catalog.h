@@ -85,9 +85,6 @@ std::span<const CounterRow> all_counters();
 // (publish those of a device with an empty port); a row for exactly that level comes first.
 const CounterRow* find_counter(std::string_view driver, Interface interface, std::string_view counter);
 
-// The driver marks an invalid counter by a value of all ones; drop such samples.
-bool all_ones_is_invalid(std::string_view driver);
-
 // True where `text` is what the pattern (one [a-b] of single digits, or none) stands for.
 bool matches_pattern(std::string_view pattern, std::string_view text);
 

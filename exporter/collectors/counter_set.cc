@@ -105,8 +105,9 @@ bool CounterSet::restarted(const std::vector<Reading>& readings) {
     moved += s.history.moved() ? 1 : 0;
     fell += s.history.fell(*readings[i].value) ? 1 : 0;
   }
-  // Wraps come one by one. When most counters fall in the same read, the driver or the firmware began again.
-  return fell >= 2 && fell * 2 > moved;
+  // Wraps come one by one, seldom two. When most counters fall in the same read, the driver or the firmware began
+  // again.
+  return fell >= 3 && fell * 2 > moved;
 }
 
 CounterState CounterSet::publish_value(Slot& s, std::uint64_t raw, Part& part) {

@@ -43,6 +43,7 @@ class HwCountersCollector : public PortCollector {
         if (counters) return publish(source, port, *counters, part);
         const Error& error = counters.error();
         // Too big for one reply, or no port counters by netlink: sysfs has them, or nothing has.
+        if (error.kind == ErrorKind::kBusy || error.kind == ErrorKind::kTimeout) return tl::unexpected(error);
         if (error.err != EMSGSIZE && error.kind != ErrorKind::kUnsupported && error.kind != ErrorKind::kNotRecorded) {
           source.failure = error;
           source.ask_netlink_at = now + kFailedAgain;

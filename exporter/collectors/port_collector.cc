@@ -33,8 +33,10 @@ Result<void> PortCollector::collect(Output& out) {
   for (const InventoryPort& port : device().ports) {
     const auto now = Part::Clock::now();
     const auto last = down_.find(port.number);
+    // A port that is well costs no look at its netdev; one that has just gone down is asked once more.
+    const bool was_down = host().live && (last != down_.end() || context().port_states->down(port.number));
     std::string link;
-    if (host().live) {
+    if (was_down) {
       link = link_signature(port);
       const bool rests = rests_while_down() && context().port_states->down(port.number);
       if (last != down_.end() && last->second.link == link &&
@@ -47,7 +49,7 @@ Result<void> PortCollector::collect(Output& out) {
     const auto done = collect_port(port, *part);
     part->read_at = now;
     if (!done && result) result = done;
-    if (host().live && done && context().port_states->down(port.number))
+    if (was_down && done && context().port_states->down(port.number))
       down_.insert_or_assign(port.number, Last{part, std::move(link)});
     else
       down_.erase(port.number);

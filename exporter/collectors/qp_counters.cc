@@ -14,11 +14,10 @@ class QpCountersCollector : public Collector {
 
   Result<void> collect(Output& out) override {
     if (!host().rdma || !device().netlink) return {};
-    ROCE_TRY_VOID(check_size());
+    if (auto fits = check_size(); !fits) return not_here(fits.error().kind) ? Result<void>{} : fits;
     auto sets = host().rdma->qp_counter_sets(*device().netlink);
     if (!sets) {
-      const ErrorKind kind = sets.error().kind;
-      if (kind == ErrorKind::kUnsupported || kind == ErrorKind::kAbsent || kind == ErrorKind::kNotRecorded) return {};
+      if (not_here(sets.error().kind)) return {};
       return tl::unexpected(std::move(sets).error());
     }
     auto part = std::make_shared<Part>();
@@ -37,9 +36,14 @@ class QpCountersCollector : public Collector {
   }
 
  private:
+  // The kernel, driver or recording has no such source.
+  static bool not_here(ErrorKind kind) {
+    return kind == ErrorKind::kUnsupported || kind == ErrorKind::kAbsent || kind == ErrorKind::kNotRecorded;
+  }
+
   Result<void> check_size() const {
     const auto resources = host().rdma->resources(*device().netlink);
-    if (!resources) return {};  // cannot be told: the dump is bounded by itself
+    if (!resources) return tl::unexpected(resources.error());  // how many QPs there are must be known first
     for (const ResourceCount& resource : *resources)
       if (resource.name == "qp" && resource.current > context().settings.qp_max)
         return fail(ErrorKind::kBusy,

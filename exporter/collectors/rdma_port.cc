@@ -65,7 +65,7 @@ class RdmaPortCollector : public PortCollector {
     part.samples.add(metric::source_present, {name, port.text, "cm"}, exists(dir + "cm_tx_msgs"));
 
     if (!port.netdev.empty()) add_carrier(port, part);
-    if (!state && state.error().kind != ErrorKind::kUnsupported) return tl::unexpected(state.error());
+    if (!state) return tl::unexpected(state.error());
     return {};
   }
 

@@ -35,9 +35,11 @@ struct Run {
 // One collector on one device.
 struct Unit {
   const CollectorEntry* entry = nullptr;
+  std::string name;  // of the device
   std::shared_ptr<const InventoryDevice> device;
   std::unique_ptr<Collector> collector;
   std::shared_ptr<const Run> last;
+  std::map<std::string, std::uint64_t, std::less<>> regressions;  // by port, as of the last run
   std::string logged_error;
   bool in_flight = false;
   std::optional<Clock::time_point> started;
@@ -82,6 +84,7 @@ struct Engine::State {
   void reconcile();
   void start(const std::shared_ptr<State>& self, const std::shared_ptr<Unit>& unit);
   void finish(const std::shared_ptr<Unit>& unit, std::shared_ptr<const Run> run);
+  static void log_change(const Unit& unit, const std::string& before, const std::optional<Error>& error);
   bool due(const Unit& unit, Clock::time_point now) const;
   bool usable(const Unit& unit, Clock::time_point oldest, Clock::time_point now) const;
   std::string_view late_reason(const Unit& unit) const;
@@ -134,6 +137,7 @@ void Engine::State::reconcile() {
       if (!unit) {
         unit = std::make_shared<Unit>();
         unit->entry = &entry;
+        unit->name = device->name;
         unit->collector = entry.create({host, device, now.port_states, config.settings});
       }
       unit->device = device;
@@ -164,26 +168,37 @@ void Engine::State::start(const std::shared_ptr<State>& self, const std::shared_
                      }
                      run->finished = Clock::now();
                      run->took = run->finished - begin;
-                     const std::lock_guard lock(self->mutex);
                      self->finish(unit, std::move(run));
                    }});
 }
 
-// The caller holds the mutex.
 void Engine::State::finish(const std::shared_ptr<Unit>& unit, std::shared_ptr<const Run> run) {
-  unit->in_flight = false;
-  unit->started.reset();
-  const std::string text = run->error ? run->error->message() : std::string();
-  if (text != unit->logged_error) {
-    // A change is worth a line; the same failure at each scrape is not.
-    if (!text.empty() && run->error->kind != ErrorKind::kAbsent)
-      log::warn("collector failed", {{"collector", unit->entry->name}, {"device", unit->device->name}, {"err", text}});
-    else if (!unit->logged_error.empty())
-      log::info("collector recovered", {{"collector", unit->entry->name}, {"device", unit->device->name}});
-    unit->logged_error = text;
+  std::string before = run->error ? run->error->message() : std::string();
+  const std::optional<Error> error = run->error;
+  {
+    const std::lock_guard lock(mutex);
+    unit->in_flight = false;
+    unit->started.reset();
+    std::swap(unit->logged_error, before);
+    for (auto& [port, count] : unit->regressions) count = 0;
+    for (const auto& part : run->output.parts)
+      for (const auto& [port, states] : part->counters) unit->regressions[port] += part->regressions;
+    unit->last = std::move(run);
+    done.notify_all();
   }
-  unit->last = std::move(run);
-  done.notify_all();
+  log_change(*unit, before, error);
+}
+
+// A change is worth a line; the same failure at each scrape is not. Called without the mutex: a pipe that nobody
+// reads must hold up no scrape.
+void Engine::State::log_change(const Unit& unit, const std::string& before, const std::optional<Error>& error) {
+  const std::string now = error ? error->message() : std::string();
+  if (now == before) return;
+  const std::string& device = unit.name;
+  if (!error)
+    log::info("collector recovered", {{"collector", unit.entry->name}, {"device", device}});
+  else if (error->kind != ErrorKind::kAbsent)
+    log::warn("collector failed", {{"collector", unit.entry->name}, {"device", device}, {"err", now}});
 }
 
 bool Engine::State::due(const Unit& unit, Clock::time_point now) const {
@@ -235,7 +250,10 @@ void Engine::configure(EngineConfig config) {
   state_->inventory_known = false;
   state_->inventory_in_flight = false;
   state_->inventory_finished = {};
+  // What is no longer wanted is gone at once, not only after the next listing.
+  std::erase_if(state_->devices, [&](const auto& device) { return !state_->config.device_wanted(device->name); });
   if (settings_changed) state_->units.clear();
+  state_->reconcile();
 }
 
 void Engine::devices_changed() {
@@ -305,10 +323,12 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
 
   // 4. Put the page together.
   Page page;
+  page.in_time = Clock::now() < deadline;
   auto own = std::make_shared<SampleBatch>();
   const auto now = Clock::now();
   page.devices = s.devices.size();
   std::map<std::string_view, std::pair<std::size_t, double>> healthy;  // collector -> runs and seconds, above the limit
+  std::map<std::string_view, Clock::duration> oldest_of;               // collector -> greatest age, above the limit
   const bool detailed = s.devices.size() <= kDetailedDevices;
   const auto say = [&](const Unit& unit, bool ok, std::string_view reason, std::string detail, double took) {
     const std::string_view collector = unit.entry->name;
@@ -327,15 +347,18 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
 
   std::map<std::string_view, std::size_t> port_series;  // of the device at hand, by port label
   std::map<std::string, std::array<std::uint32_t, kCounterStates>, std::less<>> counters;
-  std::map<std::string, std::uint64_t, std::less<>> regressions;
   const auto end_device = [&](const std::string& device) {
     for (const auto& [port, states] : counters)
       for (std::size_t i = 0; i < kCounterStates; ++i)
         if (states[i] != 0 || i == 0)
           own->add(metric::counters, {device, port, to_string(static_cast<CounterState>(i))}, states[i]);
+    // Of all collectors, also of those that this page leaves out or that are late: the sum must not fall.
+    std::map<std::string_view, std::uint64_t> regressions;
+    if (const auto at = s.units.find(device); at != s.units.end())
+      for (const auto& [entry, unit] : at->second.units)
+        for (const auto& [port, count] : unit->regressions) regressions[port] += count;
     for (const auto& [port, count] : regressions) own->add(metric::counter_regressions, {device, port}, count);
     counters.clear();
-    regressions.clear();
     port_series.clear();
   };
 
@@ -387,7 +410,6 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     for (const auto& [port, states] : part->counters) {
       auto& sum = counters[port];
       for (std::size_t i = 0; i < kCounterStates; ++i) sum[i] += states[i];
-      regressions[port] += part->regressions;
     }
   };
 
@@ -406,11 +428,16 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     Clock::duration age = unit->entry->cadence == Cadence::kSlow ? now - run.finished : Clock::duration::zero();
     for (const auto& part : run.output.parts) {
       add_part(*unit, part);
-      // A part from before this run was repeated (a port that is down).
-      if (part->read_at + s.config.share_window < run.finished - run.took) age = std::max(age, now - part->read_at);
+      // Repeated from an earlier run (a port that is down), or read well before another port of the same run hung.
+      if (now - part->read_at > s.config.share_window + s.config.source_deadline)
+        age = std::max(age, now - part->read_at);
     }
-    if (unit->entry->cadence == Cadence::kSlow || age > Clock::duration::zero())
-      own->add(metric::source_age, {unit->entry->name, unit->device->name}, seconds(age));
+    if (unit->entry->cadence == Cadence::kSlow || age > Clock::duration::zero()) {
+      if (detailed)
+        own->add(metric::source_age, {unit->entry->name, unit->device->name}, seconds(age));
+      else
+        oldest_of[unit->entry->name] = std::max(oldest_of[unit->entry->name], age);
+    }
     if (run.error)
       say(*unit, false, to_string(run.error->kind), run.error->message(), seconds(run.took));
     else
@@ -422,6 +449,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     own->add(metric::collector_success, {collector, ""}, 1);
     own->add(metric::collector_duration, {collector, ""}, sum.second);
   }
+  for (const auto& [collector, age] : oldest_of) own->add(metric::source_age, {collector, ""}, seconds(age));
   const bool listing_late =
       s.inventory_in_flight && (!s.inventory_known || now - s.inventory_started >= s.config.source_deadline);
   if (s.inventory_error || listing_late) {

@@ -49,7 +49,8 @@ struct Page {
   std::shared_ptr<const SampleBatch> own;          // what the engine says of the collection
   std::vector<SourceState> sources;
   std::size_t devices = 0;
-  bool complete = true;  // false: written at the deadline without everything
+  bool complete = true;  // false: something that was asked for is not on it
+  bool in_time = true;   // false: the budget ran out first
 
   // All batches in page order, for render_text and for verdicts.
   std::vector<const SampleBatch*> batches() const;

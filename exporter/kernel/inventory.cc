@@ -25,7 +25,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kDrivers
 }};
 
 // Drivers whose port query asks the netdev for its speed under the RTNL lock (they use the core's Ethernet helper).
-constexpr std::array<std::string_view, 7> kRtnlPortQuery{"bnxt_re", "irdma", "rxe", "siw", "erdma", "hns", "qedr"};
+constexpr std::array<std::string_view, 7> kRtnlPortQuery{"bnxt_re", "irdma", "rxe", "siw", "erdma", "hns", "qede"};
 
 bool hex_run(std::string_view text, std::size_t least, std::size_t most) {
   return text.size() >= least && text.size() <= most &&
@@ -178,7 +178,7 @@ Result<DeviceList> Inventory::refresh() {
     const auto old = known_.find(name);
     const std::uint64_t generation = netlink ? netlink->index : 0;
     if (!all_again && old != known_.end() && old->second.device->generation == generation &&
-        now - old->second.looked_up < kLookUpAgain) {
+        now - old->second.looked_up < kLookUpAgain && !old->second.device->ports.empty()) {
       known.emplace(name, old->second);
     } else {
       known.emplace(name, Known{look_up(name, netlink), now});
@@ -223,17 +223,19 @@ std::shared_ptr<const InventoryDevice> Inventory::look_up(const std::string& nam
   device->card = physical.empty() ? name : physical.substr(0, physical.rfind('.'));
   if (const auto node = read_attribute(dir + "/device/numa_node"))
     if (const auto number = parse_i64(*node); number && *number >= 0) device->numa_node = std::to_string(*number);
-  device->rtnl_port_query =
-      std::find(kRtnlPortQuery.begin(), kRtnlPortQuery.end(), device->driver) != kRtnlPortQuery.end();
+  const auto asks_netdev = [](std::string_view driver) {
+    return std::find(kRtnlPortQuery.begin(), kRtnlPortQuery.end(), driver) != kRtnlPortQuery.end();
+  };
+  // Of a driver that is not known the worse is assumed.
+  device->rtnl_port_query = asks_netdev(device->driver) || asks_netdev(device->kernel_driver) || device->driver.empty();
 
   const auto parents = netdevs_of_parent(dir, netdev_wanted_);
   if (const auto names = list_directory(dir + "/ports")) {
     for (const std::string& text : *names)
-      if (const auto number = parse_u64(text); number && *number > 0 && *number < 256)
+      if (const auto number = parse_u64(text);
+          number && *number > 0 && *number < 256 && text == std::to_string(*number))
         device->ports.push_back({static_cast<unsigned>(*number), std::to_string(*number),
                                  netdev_of_port(dir, static_cast<unsigned>(*number), names->size(), parents)});
-    for (InventoryPort& port : device->ports)
-      if (!port.netdev.empty() && !netdev_wanted_(port.netdev)) port.netdev.clear();
   } else if (names.error().kind != ErrorKind::kAbsent) {
     device->ports_error = names.error();
   } else if (host_->rdma && netlink && !host_->live) {
@@ -242,6 +244,8 @@ std::shared_ptr<const InventoryDevice> Inventory::look_up(const std::string& nam
     if (const auto ports = host_->rdma->ports(*netlink))
       for (const RdmaPort& port : *ports) device->ports.push_back({port.port, std::to_string(port.port), port.netdev});
   }
+  for (InventoryPort& port : device->ports)
+    if (!port.netdev.empty() && !netdev_wanted_(port.netdev)) port.netdev.clear();
   return device;
 }
 

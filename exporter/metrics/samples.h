@@ -54,10 +54,6 @@ class SampleBatch {
   const std::vector<Sample>& samples() const { return samples_; }
   std::string_view label(const Sample& s, std::size_t i) const;
   std::size_t malformed() const { return malformed_; }
-  // Keeps the first n samples.
-  void truncate(std::size_t n) {
-    if (n < samples_.size()) samples_.erase(samples_.begin() + static_cast<std::ptrdiff_t>(n), samples_.end());
-  }
 
  private:
   template <class Range>

@@ -129,7 +129,7 @@ std::chrono::milliseconds scrape_budget(std::string_view timeout_header) {
 std::string metrics_text(RouteContext& context, std::chrono::milliseconds budget,
                          const std::vector<std::string>& only) {
   const Page page = context.engine->collect(budget, only);
-  if (!page.complete) context.own->budget_exceeded.Increment();
+  if (!page.in_time) context.own->budget_exceeded.Increment();
   SampleBatch own;
   add_own_metrics(*context.own, context.engine->collections(), own);
   add_process_metrics(own);

@@ -30,6 +30,7 @@ struct Port {
 };
 
 std::string_view state_name(double state) {
+  if (!(state >= 0 && state <= 5)) return "unknown";
   switch (static_cast<int>(state)) {
     case 0:
       return "none";

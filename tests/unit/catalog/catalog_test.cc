@@ -310,10 +310,5 @@ TEST(MatchesPattern, OneDigitInTheBracket) {
   EXPECT_TRUE(matches_pattern("", ""));
 }
 
-TEST(AllOnes, MarksAnInvalidCounterOfOneDriver) {
-  EXPECT_TRUE(all_ones_is_invalid("ionic"));
-  EXPECT_FALSE(all_ones_is_invalid("mlx5"));
-}
-
 }  // namespace
 }  // namespace roce

@@ -56,7 +56,7 @@ TEST(ExecutorTest, AStuckCardHoldsUpItsOwnJobsOnly) {
     other.get_future().wait();
     EXPECT_EQ(same_done.wait_for(milliseconds(0)), std::future_status::timeout);
     EXPECT_EQ(executor.blocked("stuck", false, milliseconds(0)), Executor::Blocked::kCard);
-    EXPECT_EQ(executor.blocked("well", false, milliseconds(0)), Executor::Blocked::kNo);
+    EXPECT_EQ(executor.blocked("idle", false, milliseconds(0)), Executor::Blocked::kNo);
     gate.open.set_value();
     same_done.wait();
   }
