@@ -16,9 +16,14 @@ def build(preset, target=None):
     expect(not warnings, lambda: "\n".join(warnings[:20]))
 
 
+SANITIZED = ("asan", "tsan")
+
+
 def rows():
-    """g++ builds the tests too in the sanitizers group, so that its debug build is left to the full tier."""
-    return [Row(f"build-{p}", f"preset {p}", lambda p=p: build(p), full_only=p == "debug") for p in ("release", "clang", "debug")]
+    """The sanitizers' builds hold the unit tests; clang compiles the program in the fuzz group. Both compilers' plain
+    builds of everything are left to the full tier."""
+    return [Row(f"build-{p}", f"preset {p}", lambda p=p: build(p), full_only=p in ("clang", "debug"))
+            for p in ("release", *SANITIZED, "clang", "debug")]
 
 
 def unit_tests(preset):
@@ -40,8 +45,8 @@ def unit_tests(preset):
 
 
 def unit_rows():
-    return [Row("unit-clang", "all unit tests, clang build", lambda: unit_tests("clang")),
-            Row("unit-debug", "all unit tests, g++ debug build", lambda: unit_tests("debug"), full_only=True)]
+    return [Row(f"unit-{p}", f"all unit tests, preset {p}", lambda p=p: unit_tests(p), full_only=p not in SANITIZED)
+            for p in (*SANITIZED, "clang", "debug")]
 
 
 def all_cases(preset):
@@ -63,9 +68,4 @@ def all_cases(preset):
 
 
 def sanitizer_rows():
-    out = []
-    for preset in ("asan", "tsan"):
-        out += [Row(f"{preset}-build", f"build, preset {preset}", lambda p=preset: build(p)),
-                Row(f"{preset}-unit", f"unit tests, preset {preset}", lambda p=preset: unit_tests(p)),
-                Row(f"{preset}-cases", f"cases, preset {preset}", lambda p=preset: all_cases(p))]
-    return out
+    return [Row(f"{p}-cases", f"cases, preset {p}", lambda p=p: all_cases(p)) for p in SANITIZED]
