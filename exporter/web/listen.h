@@ -16,9 +16,9 @@ namespace roce::web {
 struct ListenAddress {
   std::string text;  // as the user wrote it
   union {
-    sockaddr any;
+    sockaddr_in6 v6;  // the largest first: that is the one which {} clears
     sockaddr_in v4;
-    sockaddr_in6 v6;
+    sockaddr any;
   } address{};
   bool dual_stack = false;  // an IPv6 socket that takes IPv4 clients too
 
