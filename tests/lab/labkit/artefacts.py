@@ -96,16 +96,19 @@ def _building(target, what, build):
 
 def install_host_packages():
     """Installs the host programs that are missing. Nothing is asked when all are there."""
-    missing = sorted({p for prog, p in HOST_PROGRAMS.items() if shutil.which(prog) is None})
+    missing = {p for prog, p in HOST_PROGRAMS.items() if shutil.which(prog) is None}
+    if not list(Path("/usr/lib").glob("*/libelf.so.1")):
+        missing.add("libelf1")  # the kernel's build programs need it
     if not missing:
         return
     if os.geteuid() != 0:
-        raise LabError("missing packages, and only root may install them: " + " ".join(missing), 2)
-    say("installing " + " ".join(missing))
+        raise LabError("missing packages, and only root may install them: " + " ".join(sorted(missing)), 2)
+    say("installing " + " ".join(sorted(missing)))
     # Some packages would start services; the lab only wants their programs.
     env = dict(os.environ, DEBIAN_FRONTEND="noninteractive", RUNLEVEL="1")
     run("apt-get", "-q", "update", env=env)
-    run("apt-get", "-q", "-y", "install", "--no-install-recommends", *missing, env=env)
+    run("apt-get", "-q", "-y", "install", "--no-install-recommends", *sorted(missing),
+        env=env)
 
 
 class Kernel:
