@@ -239,7 +239,9 @@ Engine::Engine(std::shared_ptr<const Host> host, EngineConfig config) : state_(s
   configure(std::move(config));
 }
 
-Engine::~Engine() = default;
+// Jobs hold the state, so that the last of them may outlive this object: the executor is stopped here, not by whoever
+// lets the state go.
+Engine::~Engine() { state_->executor.stop(); }
 
 void Engine::configure(EngineConfig config) {
   const std::lock_guard lock(state_->mutex);

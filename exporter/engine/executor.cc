@@ -48,8 +48,11 @@ Executor::Executor(unsigned workers, unsigned max_workers) : state_(std::make_sh
   for (unsigned i = 0; i < workers; ++i) spawn(state_);
 }
 
-Executor::~Executor() {
+Executor::~Executor() { stop(); }
+
+void Executor::stop() {
   std::unique_lock lock(state_->mutex);
+  if (state_->stopping) return;
   state_->stopping = true;
   state_->queue.clear();
   state_->work.notify_all();

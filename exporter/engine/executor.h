@@ -23,10 +23,12 @@ class Executor {
   enum class Blocked { kNo, kCard, kRtnl };
 
   explicit Executor(unsigned workers = 2, unsigned max_workers = 64);
-  // Waits a moment for running jobs; one that hangs in the kernel is left to end by itself.
-  ~Executor();
+  ~Executor();  // stops it
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
+
+  // Drops what waits and lets running jobs end, for a moment: one that hangs in the kernel is left to end by itself.
+  void stop();
 
   // Jobs of one card run in the order in which they were submitted.
   void submit(Job job);
