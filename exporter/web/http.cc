@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/web/http.h"
 
+#include <arpa/inet.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -153,15 +154,18 @@ std::optional<std::string> gzip(std::string_view text) {
 
 std::string_view plain_address(std::string_view address) {
   constexpr std::string_view kMapped = "::ffff:";
-  if (address.size() > kMapped.size() && equal_ignoring_case(address.substr(0, kMapped.size()), kMapped) &&
-      address.find('.') != std::string_view::npos)
-    address.remove_prefix(kMapped.size());
-  return address;
+  if (address.size() <= kMapped.size() || !equal_ignoring_case(address.substr(0, kMapped.size()), kMapped))
+    return address;
+  const std::string_view rest = address.substr(kMapped.size());
+  in_addr v4{};
+  return inet_pton(AF_INET, std::string(rest).c_str(), &v4) == 1 ? rest : address;
 }
 
 bool is_loopback(std::string_view address) {
-  address = plain_address(address);
-  return address == "::1" || (address.starts_with("127.") && address.find(':') == std::string_view::npos);
+  const std::string plain(plain_address(address));
+  in_addr v4{};
+  if (inet_pton(AF_INET, plain.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24U) == 127;
+  return plain == "::1";
 }
 
 }  // namespace roce::web
