@@ -161,7 +161,8 @@ def down(_args):
 
 def _node_status(lab, node):
     entry = {"name": f"node{node}", "node": node, "kernel": lab["kernel"], "accel": lab["accel"],
-             "state": "stopped", "exporter": "absent", "prober": "absent", "rnic": 0,
+             "state": "stopped", "rnic": 0,
+             **{name: "no answer" if lab[name] else "absent" for name in ("exporter", "prober")},
              "url": f"http://127.0.0.1:{lab['nodes'][str(node)]['forwards'][str(EXPORTER_PORT)]}"}
     if not machine.alive(node):
         return entry
@@ -186,8 +187,6 @@ def _node_status(lab, node):
     for name, port in (("exporter", EXPORTER_PORT), ("prober", PROBER_PORT)):
         if machine.answers(lab, node, port):
             entry[name] = "ok"
-        elif lab[name]:
-            entry[name] = "no answer"
     return entry
 
 
