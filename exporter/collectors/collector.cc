@@ -23,15 +23,13 @@ std::string_view to_string(CounterState state) {
 
 void PortStates::record(unsigned port, bool down) {
   const std::lock_guard lock(mutex_);
-  if (down)
-    down_.insert(port);
-  else
-    down_.erase(port);
+  down_[port] = down;
 }
 
-bool PortStates::down(unsigned port) const {
+std::optional<bool> PortStates::down(unsigned port) const {
   const std::lock_guard lock(mutex_);
-  return down_.contains(port);
+  const auto at = down_.find(port);
+  return at == down_.end() ? std::nullopt : std::optional(at->second);
 }
 
 }  // namespace roce

@@ -11,7 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,11 +57,11 @@ struct CollectorSettings {
 class PortStates {
  public:
   void record(unsigned port, bool down);
-  bool down(unsigned port) const;
+  std::optional<bool> down(unsigned port) const;  // none: nobody has told yet
 
  private:
   mutable std::mutex mutex_;
-  std::set<unsigned> down_;
+  std::map<unsigned, bool> down_;
 };
 
 // What a collector gets at birth.

@@ -12,6 +12,14 @@ constexpr auto kDownPortPeriod = std::chrono::seconds(60);
 
 Result<void> PortCollector::collect_device(Part&) { return {}; }
 
+// The port's own query says it; where that collector is off or has not succeeded yet, the port's netdev does.
+bool PortCollector::is_down(const InventoryPort& port) const {
+  if (const auto told = context().port_states->down(port.number)) return *told;
+  if (port.netdev.empty()) return false;
+  const auto state = read_attribute(host().net_class() + "/" + port.netdev + "/operstate");
+  return state && (*state == "down" || *state == "lowerlayerdown");
+}
+
 std::string PortCollector::link_signature(const InventoryPort& port) const {
   if (port.netdev.empty()) return {};
   // These attributes are plain fields of the netdev: reading them takes no lock and asks no driver.
@@ -34,11 +42,11 @@ Result<void> PortCollector::collect(Output& out) {
     const auto now = Part::Clock::now();
     const auto last = down_.find(port.number);
     // A port that is well costs no look at its netdev; one that has just gone down is asked once more.
-    const bool was_down = host().live && (last != down_.end() || context().port_states->down(port.number));
+    const bool was_down = host().live && (last != down_.end() || is_down(port));
     std::string link;
     if (was_down) {
       link = link_signature(port);
-      const bool rests = rests_while_down() && context().port_states->down(port.number);
+      const bool rests = rests_while_down() && is_down(port);
       if (last != down_.end() && last->second.link == link &&
           (rests || now - last->second.part->read_at < kDownPortPeriod)) {
         out.parts.push_back(last->second.part);
@@ -49,7 +57,7 @@ Result<void> PortCollector::collect(Output& out) {
     const auto done = collect_port(port, *part);
     part->read_at = now;
     if (!done && result) result = done;
-    if (was_down && done && context().port_states->down(port.number))
+    if (was_down && done && is_down(port))
       down_.insert_or_assign(port.number, Last{part, std::move(link)});
     else
       down_.erase(port.number);

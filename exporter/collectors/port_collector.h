@@ -36,6 +36,7 @@ class PortCollector : public Collector {
     std::string link;  // what the netdev said of its link at that time
   };
 
+  bool is_down(const InventoryPort& port) const;
   std::string link_signature(const InventoryPort& port) const;
 
   std::map<unsigned, Last> down_;  // ports that were down when last read

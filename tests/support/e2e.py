@@ -542,5 +542,4 @@ def rows():
         Row("HF-10-MS-08-touches-nothing", "no program, device file or device ioctl", touches_nothing),
         Row("e2e-lsmod", "scrapes of this host load no module", lsmod_same),
         Row("e2e-prometheus", "Prometheus scrapes two exporters for 20 s", lambda: prometheus(20), alone=True),
-        Row("e2e-soak", "Prometheus scrapes two exporters for 10 minutes", lambda: prometheus(600), full_only=True, alone=True),
     ]

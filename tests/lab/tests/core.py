@@ -479,7 +479,7 @@ def host_without_rdma(kernel):
         lab("down")
 
 
-def core_rows(tag, full_only=False, long=True):
+def core_rows(tag, full_only=False, soak=False):
     def row(name, what, run, only_full=False):
         return Row(f"{tag}-{name}", what, run, full_only=full_only or only_full, alone=True)
     rows = [
@@ -499,14 +499,14 @@ def core_rows(tag, full_only=False, long=True):
         row("refused", "refused reads", refused_reads),
         row("prometheus", "Prometheus scrapes both nodes for 30 s", lambda: prometheus(30)),
     ]
-    if long:
+    if soak:
         rows.append(row("soak", "Prometheus scrapes both nodes for 10 minutes", lambda: prometheus(600), only_full=True))
     return rows
 
 
 def rows():
     out = [Row("lab61-up", "2 nodes, kernel 6.1, up from nothing", lambda: up("6.1"), alone=True)]
-    out += core_rows("lab61")
+    out += core_rows("lab61", soak=True)
     out.append(Row("lab61-down", "down", down, alone=True))
     out.append(Row("lab612-up", "2 nodes, kernel 6.12", lambda: up("6.12"), full_only=True, alone=True))
     out += core_rows("lab612", full_only=True)
@@ -515,7 +515,7 @@ def rows():
     for preset in ("asan", "tsan"):
         out.append(Row(f"lab-{preset}-up", f"2 nodes, kernel 6.1, program under {preset}",
                        lambda p=preset: up("6.1", program_folder=os.path.join(BUILD, p, "bin")), full_only=True, alone=True))
-        out += core_rows(f"lab-{preset}", full_only=True, long=False)
+        out += core_rows(f"lab-{preset}", full_only=True)
         out.append(Row(f"lab-{preset}-down", "down", down, full_only=True, alone=True))
     return out
 

@@ -41,7 +41,8 @@ class CollectorsTest : public testing::Test {
   CollectorsTest() { host_ = std::make_shared<Host>(*tree_.host()); }
 
   CollectorContext context(const std::string& name, const std::string& driver = "mlx5") {
-    Inventory inventory(host_, [](std::string_view) { return true; }, [](std::string_view) { return true; });
+    Inventory inventory(
+        host_, [](std::string_view) { return true; }, [](std::string_view) { return true; });
     const DeviceList devices = inventory.refresh().value();
     for (const auto& device : devices) {
       if (device->name != name) continue;
@@ -285,6 +286,20 @@ TEST_F(CollectorsTest, ADownPortOfALiveKernelIsQueriedOnceAMinuteUnlessItsLinkMo
   EXPECT_EQ(output_.parts.back(), first);  // the very same read, with its own time
   tree_.write("sys/class/net/eth7/carrier_changes", "3\n");
   EXPECT_THAT(page(*collector), HasSubstr("roce_port_state{device=\"mlx5_0\",port=\"1\"} 4\n"));
+}
+
+TEST_F(CollectorsTest, WithoutThePortsOwnQueryTheNetdevTellsThatAPortIsDown) {
+  tree_.add_port("mlx5_0", 1, "1: DOWN");
+  tree_.write("sys/class/infiniband/mlx5_0/parent", "eth7\n");
+  tree_.write("sys/class/infiniband/mlx5_0/ports/1/counters/link_downed", "1\n");
+  tree_.write("sys/class/net/eth7/operstate", "down\n");
+  host_->live = true;
+  const auto collector = create("port_counters", context("mlx5_0"));
+  EXPECT_THAT(page(*collector), HasSubstr("roce_port_link_downed_total{device=\"mlx5_0\",port=\"1\"} 1\n"));
+  tree_.write("sys/class/infiniband/mlx5_0/ports/1/counters/link_downed", "2\n");
+  EXPECT_THAT(page(*collector), HasSubstr("roce_port_link_downed_total{device=\"mlx5_0\",port=\"1\"} 1\n"));
+  tree_.write("sys/class/net/eth7/operstate", "up\n");
+  EXPECT_THAT(page(*collector), HasSubstr("roce_port_link_downed_total{device=\"mlx5_0\",port=\"1\"} 2\n"));
 }
 
 TEST_F(CollectorsTest, HiddenIdentityLeavesNoGuid) {
