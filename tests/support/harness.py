@@ -83,9 +83,11 @@ def run_row(row):
         return Outcome(row.id, row.what, False, time.monotonic() - start, traceback.format_exc())
 
 
-def run_group(group, full, only=None, from_id=None, earlier=None):
-    """Runs a group's rows; returns their outcomes in order. Rows before `from_id` are taken from `earlier`."""
+def run_group(group, full, only=None, from_id=None, earlier=None, keep=None):
+    """Runs a group's rows; returns their outcomes in order. Rows before `from_id` are taken from `earlier`; `keep` takes
+    each outcome when it is there."""
     start = time.monotonic()
+    before = 0.0
     say(f"== {group.name}: {group.what}")
     outcomes = []
     try:
@@ -98,6 +100,7 @@ def run_group(group, full, only=None, from_id=None, earlier=None):
         if from_id in ids:
             kept = ids[: ids.index(from_id)]
             outcomes += [earlier[i] for i in kept if i in earlier]
+            before = sum(o.seconds for o in outcomes)
             rows = [r for r in rows if r.id not in kept or r.id not in earlier]
     if rows:
         failed_before = None
@@ -115,23 +118,25 @@ def run_group(group, full, only=None, from_id=None, earlier=None):
                 futures = {pool.submit(run_row, r): r for r in beside}
                 for f in concurrent.futures.as_completed(futures):
                     results[futures[f].id] = f.result()
-                    show(f.result())
+                    show(f.result(), keep)
             for r in alone:
                 results[r.id] = run_row(r)
-                show(results[r.id])
+                show(results[r.id], keep)
             outcomes += [results[r.id] for r in rows]
         if group.finish:
             finished = run_row(Row(f"{group.name}-finish", "clean up", group.finish))
             if not finished.ok:
                 outcomes.append(finished)
                 show(finished)
-    seconds = time.monotonic() - start
+    seconds = before + time.monotonic() - start
     bad = sum(not o.ok for o in outcomes)
     say(f"== {group.name}: {len(outcomes) - bad} passed, {bad} failed, {seconds:.0f} s")
     return outcomes, seconds
 
 
-def show(outcome):
+def show(outcome, keep=None):
+    if keep:
+        keep(outcome)
     line = f"{'ok  ' if outcome.ok else 'FAIL'} {outcome.id:<28} {outcome.what}  ({outcome.seconds:.1f} s)"
     if outcome.remark:
         line += "".join(f"\n       {part}" for part in outcome.remark.strip().splitlines()[:60])

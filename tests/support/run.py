@@ -49,9 +49,14 @@ def main(words):
         os.environ["ROCE_UPDATE_GOLDEN"] = "1"
 
     commit = commit_id()
-    earlier = {}
-    if from_id is not None:
-        earlier = load_state(commit, from_id, selected)
+    if from_id is not None and not any(from_id == r.id for g in selected for r in g.rows()):
+        fail_usage(f"tests/run: no row {from_id}")
+    earlier = load_state(commit, needed=from_id is not None)
+    known = dict(earlier)
+
+    def keep(outcome):  # at once: a run that is broken off can go on
+        known[outcome.id] = outcome
+        save_state(commit, known)
 
     start, table, everything = time.monotonic(), [], []
     reached = from_id is None
@@ -66,16 +71,15 @@ def main(words):
                 everything += kept
                 continue
             reached = True
-            outcomes, seconds = run_group(g, full, only, from_id, earlier)
+            outcomes, seconds = run_group(g, full, only, from_id, earlier, keep)
         else:
-            outcomes, seconds = run_group(g, full, only)
+            outcomes, seconds = run_group(g, full, only, keep=keep if full else None)
         if only and not outcomes:
             continue
         table.append((g.name, outcomes, seconds))
         everything += outcomes
-        if full:
+        if full and not only:
             say(f"   written: {os.path.relpath(write_table(g, outcomes, commit, seconds), harness.ROOT)}")
-            save_state(commit, everything)
 
     say("")
     say(f"{'group':<14} {'passed':>7} {'failed':>7} {'seconds':>8}")
@@ -94,21 +98,24 @@ def main(words):
 
 def save_state(commit, outcomes):
     os.makedirs(os.path.dirname(STATE), exist_ok=True)
-    with open(STATE, "w", encoding="utf-8") as f:
-        json.dump({"commit": commit, "rows": [o.__dict__ for o in outcomes]}, f)
+    written = f"{STATE}.{os.getpid()}"
+    with open(written, "w", encoding="utf-8") as f:
+        json.dump({"commit": commit, "rows": [o.__dict__ for o in outcomes.values()]}, f)
+    os.replace(written, STATE)
 
 
-def load_state(commit, from_id, selected):
-    if not any(from_id == r.id for g in selected for r in g.rows()):
-        fail_usage(f"tests/run: no row {from_id}")
+def load_state(commit, needed):
+    """Outcomes of full runs of this commit by row ID."""
     try:
         with open(STATE, encoding="utf-8") as f:
             state = json.load(f)
     except OSError:
-        fail_usage("tests/run: --from: there is no earlier full run here")
-    if state["commit"] != commit:
-        fail_usage(f"tests/run: --from: the earlier full run was of {state['commit']}, this is {commit}")
-    return {o["id"]: Outcome(**o) for o in state["rows"]}
+        state = {"commit": "no commit", "rows": []}
+    if state["commit"] == commit:
+        return {o["id"]: Outcome(**o) for o in state["rows"]}
+    if needed:
+        fail_usage(f"tests/run: --from: the earlier full run here was of {state['commit']}, this is {commit}")
+    return {}
 
 
 if __name__ == "__main__":
