@@ -41,8 +41,7 @@ class CollectorsTest : public testing::Test {
   CollectorsTest() { host_ = std::make_shared<Host>(*tree_.host()); }
 
   CollectorContext context(const std::string& name, const std::string& driver = "mlx5") {
-    Inventory inventory(
-        host_, [](std::string_view) { return true; }, [](std::string_view) { return true; });
+    Inventory inventory(host_, [](std::string_view) { return true; }, [](std::string_view) { return true; });
     const DeviceList devices = inventory.refresh().value();
     for (const auto& device : devices) {
       if (device->name != name) continue;
