@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kPrintBudget{9500};
 
 // True for a mounted sysfs, wherever it is mounted: reading it can reach a driver.
 bool is_sysfs(const std::string& path) {
-  struct statfs status{};
+  struct statfs status {};
   return statfs(path.c_str(), &status) == 0 && status.f_type == SYSFS_MAGIC;
 }
 
@@ -116,6 +116,16 @@ void say_what_is_read(const Options& options, const Host& host) {
     log::info("this host shows no RDMA devices; everything else is served", {{"path", host.rdma_class()}});
 }
 
+// Names of netdev/, and "" where a lone file at the root belongs to the only network device but sysfs names none.
+std::vector<std::string> recorded_netdevs(const Host& host, const std::string& root) {
+  if (auto names = list_directory(root + "/netdev"); names && !names->empty()) return *names;
+  if (!exists(root + "/ethtool_S.txt")) return {};
+  if (const auto names = list_directory(host.net_class()))
+    for (const std::string& name : *names)
+      if (name != "lo") return {};
+  return {""};
+}
+
 }  // namespace
 
 std::vector<CollectorChoice> collector_choices() {
@@ -131,13 +141,18 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
     ROCE_TRY_VOID(list_directory(options.replay));
     host->sysfs = options.replay + "/sys";
     host->procfs = options.replay + "/proc";
+    host->configfs_mount = options.replay + "/configfs";
+    host->debugfs_mount = options.replay + "/debugfs";
+    host->rootfs = options.replay + "/root";
     host->live = false;
+    host->recorded_netdevs = recorded_netdevs(*host, options.replay);
     ROCE_TRY(host->rdma, open_rdma_recording(options.replay));
     return host;
   }
   host->sysfs = options.sysfs;
   while (host->sysfs.size() > 1 && host->sysfs.back() == '/') host->sysfs.pop_back();
   host->procfs = options.procfs;
+  host->rootfs = options.rootfs;
   ROCE_TRY_VOID(list_directory(host->sysfs));
   host->live = is_sysfs(host->sysfs);
   // A tree elsewhere is read alone: netlink would tell of this kernel, not of that tree.

@@ -108,10 +108,18 @@ enum class LockClass : std::uint8_t {
   kPortQuery,  // under RTNL with drivers whose port query takes it
 };
 
+// What one object of the collector serves.
+enum class Scope : std::uint8_t {
+  kRdma,    // one RDMA device
+  kNetdev,  // the network devices of one RDMA device, or one physical network device that belongs to none
+  kHost,    // the host; all devices are in device().devices
+};
+
 struct CollectorEntry {
   std::string_view name;
   bool by_default;
   Cadence cadence;
+  Scope scope;
   LockClass locks;
   std::string_view help;
   std::unique_ptr<Collector> (*create)(const CollectorContext& context);

@@ -14,21 +14,24 @@
 namespace roce {
 namespace {
 
-constexpr std::array<CollectorEntry, 8> kCollectors{{
-    {"rdma_device", true, Cadence::kSlow, LockClass::kNone, "identity of RDMA devices", make_rdma_device_collector},
-    {"rdma_port", true, Cadence::kScrape, LockClass::kPortQuery, "port state, rate, netdev, flaps",
+constexpr CollectorEntry kCollectors[] = {
+    {"rdma_device", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "identity of RDMA devices",
+     make_rdma_device_collector},
+    {"rdma_port", true, Cadence::kScrape, Scope::kRdma, LockClass::kPortQuery, "port state, rate, netdev, flaps",
      make_rdma_port_collector},
-    {"port_counters", true, Cadence::kScrape, LockClass::kNone, "traffic and error counters of the port",
+    {"port_counters", true, Cadence::kScrape, Scope::kRdma, LockClass::kNone, "traffic and error counters of the port",
      make_port_counters_collector},
-    {"hw_counters", true, Cadence::kScrape, LockClass::kNone, "the driver's hardware counters",
+    {"hw_counters", true, Cadence::kScrape, Scope::kRdma, LockClass::kNone, "the driver's hardware counters",
      make_hw_counters_collector},
-    {"rdma_resources", true, Cadence::kScrape, LockClass::kNone, "QPs, CQs, MRs and other verbs objects in use",
-     make_rdma_resources_collector},
-    {"rdma_gid", true, Cadence::kSlow, LockClass::kNone, "health of the GID table", make_rdma_gid_collector},
-    {"cm_messages", true, Cadence::kScrape, LockClass::kNone, "connection manager messages",
+    {"rdma_resources", true, Cadence::kScrape, Scope::kRdma, LockClass::kNone,
+     "QPs, CQs, MRs and other verbs objects in use", make_rdma_resources_collector},
+    {"rdma_gid", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "health of the GID table",
+     make_rdma_gid_collector},
+    {"cm_messages", true, Cadence::kScrape, Scope::kRdma, LockClass::kNone, "connection manager messages",
      make_cm_messages_collector},
-    {"qp_counters", false, Cadence::kSlow, LockClass::kNone, "counter sets bound to QPs", make_qp_counters_collector},
-}};
+    {"qp_counters", false, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "counter sets bound to QPs",
+     make_qp_counters_collector},
+};
 
 }  // namespace
 

@@ -22,6 +22,9 @@ constexpr auto kTellInFlight = std::chrono::seconds(1);
 constexpr std::size_t kDetailedDevices = 32;
 // Series of a port that the engine itself writes (roce_counters, regressions): taken off the port's limit.
 constexpr std::size_t kOwnSeriesPerPort = 8;
+// The same for the host: success, duration, age and dropped series of each collector, and those of the process.
+constexpr std::size_t kOwnSeriesPerHost = 50;
+constexpr std::size_t kOwnSeriesPerCollector = 4;
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -32,10 +35,11 @@ struct Run {
   Clock::time_point finished;
 };
 
-// One collector on one device.
+// One collector on one object: an RDMA device, a network device without one, or the host.
 struct Unit {
   const CollectorEntry* entry = nullptr;
-  std::string name;  // of the device
+  std::string name;   // of the object, as success and duration tell it
+  std::string label;  // value of the label `device` in its samples
   std::shared_ptr<const InventoryDevice> device;
   std::unique_ptr<Collector> collector;
   std::shared_ptr<const Run> last;
@@ -52,8 +56,31 @@ struct DeviceUnits {
   std::map<const CollectorEntry*, std::shared_ptr<Unit>> units;
 };
 
+// Objects of different kinds may have the same name.
+std::string key_of(ObjectKind kind, const std::string& name) { return std::to_string(static_cast<int>(kind)) + name; }
+std::string key_of(const InventoryDevice& object) { return key_of(object.kind, object.name); }
+
+bool serves(const CollectorEntry& entry, const InventoryDevice& object) {
+  switch (entry.scope) {
+    case Scope::kRdma:
+      return object.kind == ObjectKind::kRdma;
+    case Scope::kNetdev:
+      return !object.netdevs.empty();
+    case Scope::kHost:
+      return object.kind == ObjectKind::kHost;
+  }
+  return false;
+}
+
+// Jobs of one card wait for each other; the host's sources have nothing to wait for.
+std::string card_of(const Unit& unit) {
+  if (unit.device->kind == ObjectKind::kHost) return "host " + std::string(unit.entry->name);
+  return unit.device->card;
+}
+
 bool same_registration(const InventoryDevice& a, const InventoryDevice& b) {
-  return a.generation == b.generation && a.driver == b.driver && a.pci_address == b.pci_address && a.path == b.path;
+  return a.kind == b.kind && a.generation == b.generation && a.driver == b.driver && a.pci_address == b.pci_address &&
+         a.path == b.path;
 }
 
 }  // namespace
@@ -69,12 +96,13 @@ struct Engine::State {
   bool inventory_in_flight = false;
   Clock::time_point inventory_started{};
   Clock::time_point inventory_finished{};
-  DeviceList devices;
+  DeviceList devices;  // RDMA devices
+  DeviceList objects;  // and everything else that collectors serve
   std::optional<Error> inventory_error;
   bool inventory_known = false;
   std::optional<NetnsMode> netns_mode;
 
-  std::map<std::string, DeviceUnits> units;
+  std::map<std::string, DeviceUnits> units;  // by key_of
   std::map<std::string, std::uint64_t, std::less<>> series_dropped;
   std::uint64_t collections = 0;
   std::set<std::string> warned_over_limit;
@@ -96,6 +124,7 @@ void Engine::State::start_inventory(const std::shared_ptr<State>& self) {
   inventory_started = Clock::now();
   executor.submit({"inventory", false, [self, source = inventory] {
                      auto found = source->refresh();
+                     DeviceList rest = source->others();
                      const auto mode = self->read_netns_mode();
                      const std::lock_guard lock(self->mutex);
                      if (self->inventory != source) return;  // configured anew: another listing is awaited now
@@ -103,6 +132,8 @@ void Engine::State::start_inventory(const std::shared_ptr<State>& self) {
                      self->netns_mode = mode;
                      if (found) {
                        self->devices = std::move(*found);
+                       self->objects = self->devices;
+                       self->objects.insert(self->objects.end(), rest.begin(), rest.end());
                        self->inventory_error.reset();
                        self->inventory_known = true;
                      } else {
@@ -123,13 +154,15 @@ std::optional<NetnsMode> Engine::State::read_netns_mode() const {
 // Makes the units agree with the devices. The caller holds the mutex.
 void Engine::State::reconcile() {
   std::map<std::string, DeviceUnits> kept;
-  for (const auto& device : devices) {
+  std::set<std::string_view> rdma_names;
+  for (const auto& device : devices) rdma_names.insert(device->name);
+  for (const auto& device : objects) {
     DeviceUnits now;
-    const auto old = units.find(device->name);
+    const auto old = units.find(key_of(*device));
     if (old != units.end() && same_registration(*old->second.device, *device)) now = std::move(old->second);
     now.device = device;
     for (const CollectorEntry& entry : config.collectors) {
-      if (!config.enabled(entry)) {
+      if (!config.enabled(entry) || !serves(entry, *device)) {
         now.units.erase(&entry);
         continue;
       }
@@ -138,12 +171,14 @@ void Engine::State::reconcile() {
         unit = std::make_shared<Unit>();
         unit->entry = &entry;
         unit->name = device->name;
+        if (device->kind == ObjectKind::kRdma) unit->label = device->name;
+        if (device->kind == ObjectKind::kNetdev && rdma_names.contains(device->name)) unit->name += " (netdev)";
         unit->collector = entry.create({host, device, now.port_states, config.settings});
       }
       unit->device = device;
       unit->rtnl = entry.locks == LockClass::kRtnl || (entry.locks == LockClass::kPortQuery && device->rtnl_port_query);
     }
-    kept.emplace(device->name, std::move(now));
+    kept.emplace(key_of(*device), std::move(now));
   }
   units = std::move(kept);
 }
@@ -151,7 +186,7 @@ void Engine::State::reconcile() {
 void Engine::State::start(const std::shared_ptr<State>& self, const std::shared_ptr<Unit>& unit) {
   unit->in_flight = true;
   unit->started.reset();
-  executor.submit({unit->device->card, unit->rtnl && host->live, [self, unit] {
+  executor.submit({card_of(*unit), unit->rtnl && host->live, [self, unit] {
                      std::shared_ptr<const InventoryDevice> device;
                      const auto begin = Clock::now();
                      {
@@ -216,12 +251,12 @@ bool Engine::State::usable(const Unit& unit, Clock::time_point oldest, Clock::ti
 
 bool Engine::State::overdue(const Unit& unit, Clock::time_point now) const {
   if (unit.started) return now - *unit.started >= config.source_deadline;
-  return executor.blocked(unit.device->card, unit.rtnl && host->live, config.source_deadline) != Executor::Blocked::kNo;
+  return executor.blocked(card_of(unit), unit.rtnl && host->live, config.source_deadline) != Executor::Blocked::kNo;
 }
 
 std::string_view Engine::State::late_reason(const Unit& unit) const {
   if (unit.started || !unit.in_flight) return "timeout";
-  switch (executor.blocked(unit.device->card, unit.rtnl && host->live, kTellInFlight)) {
+  switch (executor.blocked(card_of(unit), unit.rtnl && host->live, kTellInFlight)) {
     case Executor::Blocked::kRtnl:
       return "rtnl_blocked";
     case Executor::Blocked::kCard:
@@ -254,6 +289,10 @@ void Engine::configure(EngineConfig config) {
   state_->inventory_finished = {};
   // What is no longer wanted is gone at once, not only after the next listing.
   std::erase_if(state_->devices, [&](const auto& device) { return !state_->config.device_wanted(device->name); });
+  std::erase_if(state_->objects, [&](const auto& object) {
+    if (object->kind == ObjectKind::kRdma) return !state_->config.device_wanted(object->name);
+    return object->kind == ObjectKind::kNetdev && !state_->config.netdev_wanted(object->name);
+  });
   if (settings_changed) state_->units.clear();
   state_->reconcile();
 }
@@ -294,8 +333,8 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
   // 2. Start what is due.
   std::vector<std::shared_ptr<Unit>> units;
   bool started_any = false;
-  for (const auto& device : s.devices) {
-    const auto at = s.units.find(device->name);
+  for (const auto& device : s.objects) {
+    const auto at = s.units.find(key_of(*device));
     if (at == s.units.end()) continue;
     for (const CollectorEntry& entry : s.config.collectors) {
       const auto unit = at->second.units.find(&entry);
@@ -334,8 +373,8 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
   const bool detailed = s.devices.size() <= kDetailedDevices;
   const auto say = [&](const Unit& unit, bool ok, std::string_view reason, std::string detail, double took) {
     const std::string_view collector = unit.entry->name;
-    const std::string& device = unit.device->name;
-    if (ok && !detailed) {
+    const std::string& device = unit.name;
+    if (ok && !detailed && unit.entry->scope != Scope::kHost) {
       auto& [runs, total] = healthy[collector];
       ++runs;
       total += took;
@@ -356,24 +395,36 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
           own->add(metric::counters, {device, port, to_string(static_cast<CounterState>(i))}, states[i]);
     // Of all collectors, also of those that this page leaves out or that are late: the sum must not fall.
     std::map<std::string_view, std::uint64_t> regressions;
-    if (const auto at = s.units.find(device); at != s.units.end())
-      for (const auto& [entry, unit] : at->second.units)
-        for (const auto& [port, count] : unit->regressions) regressions[port] += count;
+    const auto add_regressions = [&](const std::string& key) {
+      if (const auto at = s.units.find(key); at != s.units.end())
+        for (const auto& [entry, unit] : at->second.units)
+          for (const auto& [port, count] : unit->regressions) regressions[port] += count;
+    };
+    if (!device.empty()) {
+      add_regressions(key_of(ObjectKind::kRdma, device));
+    } else {  // all network devices without an RDMA device, and the host
+      for (const auto& object : s.objects)
+        if (object->kind != ObjectKind::kRdma) add_regressions(key_of(*object));
+    }
     for (const auto& [port, count] : regressions) own->add(metric::counter_regressions, {device, port}, count);
     counters.clear();
-    port_series.clear();
   };
 
   // Adds a part up to the port's limit: a part that fits goes in whole, one that does not is copied up to the limit.
-  const std::size_t limit = s.config.series_per_port - std::min(s.config.series_per_port, kOwnSeriesPerPort);
+  const auto left_of = [](std::size_t limit, std::size_t own_series) { return limit - std::min(limit, own_series); };
+  const std::size_t port_limit = left_of(s.config.series_per_port, kOwnSeriesPerPort);
+  const std::size_t host_limit =
+      left_of(s.config.series_per_host, kOwnSeriesPerHost + kOwnSeriesPerCollector * s.config.collectors.size());
   const auto add_part = [&](const Unit& unit, const std::shared_ptr<const Part>& part) {
     const SampleBatch& batch = part->samples;
+    const bool of_host = unit.device->kind == ObjectKind::kHost;
+    const std::size_t limit = of_host ? host_limit : port_limit;
     std::size_t dropped = 0;
     std::shared_ptr<SampleBatch> cut;
     std::vector<std::string_view> labels;
     for (std::size_t i = 0; i < batch.samples().size(); ++i) {
       const SampleBatch::Sample& sample = batch.samples()[i];
-      const bool has_port = sample.metric->labels.starts_with("device,port");
+      const bool has_port = !of_host && sample.metric->labels.starts_with("device,port");
       std::size_t& used = port_series[has_port ? batch.label(sample, 1) : std::string_view{}];
       if (used >= limit) {
         ++dropped;
@@ -404,10 +455,12 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     }
     if (dropped != 0) {
       s.series_dropped[std::string(unit.entry->name)] += dropped;
-      if (s.warned_over_limit.insert(unit.device->name).second)
-        log::warn(
-            "series limit of a port reached, the rest is left out",
-            {{"device", unit.device->name}, {"collector", unit.entry->name}, {"limit", s.config.series_per_port}});
+      if (s.warned_over_limit.insert(key_of(*unit.device)).second)
+        log::warn(of_host ? "series limit of the host reached, the rest is left out"
+                          : "series limit of a port reached, the rest is left out",
+                  {{"device", unit.name},
+                   {"collector", unit.entry->name},
+                   {"limit", of_host ? s.config.series_per_host : s.config.series_per_port}});
     }
     for (const auto& [port, states] : part->counters) {
       auto& sum = counters[port];
@@ -417,7 +470,8 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
 
   const Unit* previous = nullptr;
   for (const auto& unit : units) {
-    if (previous != nullptr && previous->device->name != unit->device->name) end_device(previous->device->name);
+    if (previous != nullptr && previous->label != unit->label) end_device(previous->label);
+    if (previous != nullptr && previous->device != unit->device) port_series.clear();
     previous = unit.get();
     if (!s.usable(*unit, oldest, now)) {
       const double took = unit->started ? seconds(now - *unit->started) : 0;
@@ -435,8 +489,8 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
         age = std::max(age, now - part->read_at);
     }
     if (unit->entry->cadence == Cadence::kSlow || age > Clock::duration::zero()) {
-      if (detailed)
-        own->add(metric::source_age, {unit->entry->name, unit->device->name}, seconds(age));
+      if (detailed || unit->entry->scope == Scope::kHost)
+        own->add(metric::source_age, {unit->entry->name, unit->name}, seconds(age));
       else
         oldest_of[unit->entry->name] = std::max(oldest_of[unit->entry->name], age);
     }
@@ -445,7 +499,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     else
       say(*unit, true, "", "", seconds(run.took));
   }
-  if (previous != nullptr) end_device(previous->device->name);
+  if (previous != nullptr) end_device(previous->label);
 
   for (const auto& [collector, sum] : healthy) {
     own->add(metric::collector_success, {collector, ""}, 1);

@@ -32,12 +32,13 @@ struct EngineConfig {
   std::chrono::milliseconds share_window{1000};
   std::chrono::milliseconds slow_period{60000};
   std::size_t series_per_port = 250;
+  std::size_t series_per_host = 600;  // series that belong to no device, with what the program says of itself
 };
 
 // How one collector stands on one device.
 struct SourceState {
   std::string collector;
-  std::string device;  // empty for the host
+  std::string device;  // or network device; empty for the host
   bool ok = false;
   std::string reason;  // why not: the error's kind, timeout, busy, rtnl_blocked
   std::string detail;  // one line for people

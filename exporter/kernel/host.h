@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "exporter/kernel/call_tracker.h"
 #include "exporter/kernel/rdma.h"
@@ -14,12 +15,21 @@ namespace roce {
 struct Host {
   std::string sysfs = "/sys";
   std::string procfs = "/proc";
+  // Empty: where the kernel mounts them, below sysfs. Nothing is created in them.
+  std::string configfs_mount;
+  std::string debugfs_mount;
+  std::string rootfs = "/";
   // The running kernel's own trees. A made tree or a recording has no netlink beside it, and reading it cannot make a
   // driver log or wait.
   bool live = true;
   std::shared_ptr<RdmaSource> rdma;  // null: made tree, all comes from sysfs
   std::shared_ptr<CallTracker> calls = std::make_shared<CallTracker>();
 
+  // The network devices that a recording names beyond its sysfs; "" is one whose name was not recorded.
+  std::vector<std::string> recorded_netdevs;
+
+  std::string configfs() const { return configfs_mount.empty() ? sysfs + "/kernel/config" : configfs_mount; }
+  std::string debugfs() const { return debugfs_mount.empty() ? sysfs + "/kernel/debug" : debugfs_mount; }
   std::string rdma_class() const { return sysfs + "/class/infiniband"; }
   std::string net_class() const { return sysfs + "/class/net"; }
 };

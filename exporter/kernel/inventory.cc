@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <set>
 #include <utility>
 
 #include "exporter/base/parse.h"
@@ -162,7 +163,7 @@ Result<DeviceList> Inventory::refresh() {
   }
 
   const std::uint64_t epoch = epoch_->load();
-  struct stat status{};
+  struct stat status {};
   std::string identity;
   if (stat(class_dir.c_str(), &status) == 0)
     identity = std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
@@ -185,9 +186,156 @@ Result<DeviceList> Inventory::refresh() {
     }
     list.push_back(known.at(name).device);
   }
+  refresh_netdevs(all_again, now);
+  attach_netdevs(list);
+  // The copies with their network devices: a device whose netdevs stay as they are stays the same object.
+  for (const auto& device : list) known.at(device->name).device = device;
   known_ = std::move(known);
   std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return natural_less(a->name, b->name); });
+  auto host = std::make_shared<InventoryDevice>();
+  host->kind = ObjectKind::kHost;
+  host->card = "host";
+  host->devices = list;
+  host->devices.insert(host->devices.end(), others_.begin(), others_.end());
+  if (host_object_ && host_object_->devices == host->devices) {
+    others_.push_back(host_object_);
+  } else {
+    others_.push_back(host);
+    host_object_ = std::move(host);
+  }
   return list;
+}
+
+Inventory::KnownNetdev Inventory::look_up_netdev(const std::string& name) const {
+  KnownNetdev found;
+  const std::string dir = host_->net_class() + "/" + name;
+  if (const auto parent = resolve(dir + "/device")) {
+    found.parent = *parent;
+    found.pci_address = pci_address_in(*parent);
+    found.driver = value_or_empty(link_basename(dir + "/device/driver"));
+    std::string physical = found.pci_address;
+    if (const auto function = link_basename(dir + "/device/physfn")) physical = *function;
+    found.card = physical.substr(0, physical.rfind('.'));
+  }
+  if (found.card.empty()) found.card = name;
+  if (!exists(dir + "/bonding")) return found;
+  // The links name the legs without the RTNL lock that bonding/slaves waits for; made trees may lack them.
+  if (const auto entries = list_directory(dir))
+    for (const std::string& entry : *entries)
+      if (entry.starts_with("lower_")) found.legs.push_back(entry.substr(6));
+  if (found.legs.empty() && !host_->live) {
+    const std::string text = value_or_empty(read_attribute(dir + "/bonding/slaves"));
+    for (std::string_view rest = text; !rest.empty();) {
+      const auto end = rest.find(' ');
+      if (const auto leg = trim(rest.substr(0, end)); !leg.empty()) found.legs.emplace_back(leg);
+      rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    }
+  }
+  return found;
+}
+
+void Inventory::refresh_netdevs(bool all_again, Clock::time_point now) {
+  std::vector<std::string> names = host_->recorded_netdevs;
+  if (auto listed = list_directory(host_->net_class()))
+    for (std::string& name : *listed)
+      if (name != "lo" && name != "bonding_masters") names.push_back(std::move(name));
+  std::map<std::string, KnownNetdev> known;
+  for (const std::string& name : names) {
+    if (!netdev_wanted_(name) || known.contains(name)) continue;
+    const auto old = known_netdevs_.find(name);
+    if (!all_again && old != known_netdevs_.end() && now - old->second.looked_up < kLookUpAgain) {
+      known.emplace(name, std::move(old->second));
+      continue;
+    }
+    KnownNetdev found = look_up_netdev(name);
+    found.looked_up = now;
+    known.emplace(name, std::move(found));
+  }
+  known_netdevs_ = std::move(known);
+}
+
+InventoryNetdev Inventory::netdev(const std::string& name) const {
+  InventoryNetdev netdev;
+  netdev.name = name;
+  if (!name.empty()) netdev.path = host_->net_class() + "/" + name;
+  if (const auto at = known_netdevs_.find(name); at != known_netdevs_.end()) {
+    netdev.driver = at->second.driver;
+    netdev.pci_address = at->second.pci_address;
+  }
+  return netdev;
+}
+
+std::vector<InventoryNetdev> Inventory::netdevs_of(const InventoryDevice& device) const {
+  std::vector<InventoryNetdev> result;
+  for (const InventoryPort& port : device.ports) {
+    if (port.netdev.empty()) continue;
+    InventoryNetdev own = netdev(port.netdev);
+    own.device = device.name;
+    own.port = port.text;
+    result.push_back(own);
+    const auto at = known_netdevs_.find(port.netdev);
+    if (at == known_netdevs_.end()) continue;
+    for (const std::string& leg : at->second.legs) {
+      if (!netdev_wanted_(leg)) continue;
+      InventoryNetdev member = netdev(leg);
+      member.device = device.name;
+      member.port = port.text;
+      member.lag_member = true;
+      result.push_back(std::move(member));
+    }
+  }
+  return result;
+}
+
+// Gives each RDMA device its network devices and collects those that are left.
+void Inventory::attach_netdevs(DeviceList& list) {
+  std::set<std::string> claimed;
+  std::set<std::string> parents;
+  const auto same = [](const InventoryNetdev& a, const InventoryNetdev& b) {
+    return a.name == b.name && a.port == b.port && a.driver == b.driver && a.pci_address == b.pci_address &&
+           a.lag_member == b.lag_member;
+  };
+  const auto set_netdevs = [&](std::shared_ptr<const InventoryDevice>& device, std::vector<InventoryNetdev> netdevs) {
+    for (const InventoryNetdev& netdev : netdevs) claimed.insert(netdev.name);
+    if (std::equal(netdevs.begin(), netdevs.end(), device->netdevs.begin(), device->netdevs.end(), same)) return;
+    auto copy = std::make_shared<InventoryDevice>(*device);
+    copy->netdevs = std::move(netdevs);
+    device = std::move(copy);
+  };
+  for (auto& device : list) {
+    set_netdevs(device, netdevs_of(*device));
+    if (!device->parent.empty()) parents.insert(device->parent);
+  }
+  // A recording of one device may hold its network device without a link between them.
+  if (!host_->live && list.size() == 1 && list.front()->netdevs.empty() && list.front()->ports.size() == 1 &&
+      known_netdevs_.size() == 1) {
+    InventoryNetdev only = netdev(known_netdevs_.begin()->first);
+    only.device = list.front()->name;
+    only.port = list.front()->ports.front().text;
+    set_netdevs(list.front(), {std::move(only)});
+  }
+  DeviceList others;
+  for (const auto& [name, known] : known_netdevs_) {
+    if (claimed.contains(name)) continue;
+    if (known.parent.empty() ? host_->live : parents.contains(known.parent)) continue;
+    const auto old = std::find_if(others_.begin(), others_.end(), [&name = name](const auto& object) {
+      return object->kind == ObjectKind::kNetdev && object->netdevs.front().name == name;
+    });
+    auto object = std::make_shared<InventoryDevice>();
+    object->kind = ObjectKind::kNetdev;
+    object->name = name;
+    object->kernel_driver = known.driver;
+    object->parent = known.parent;
+    object->pci_address = known.pci_address;
+    object->card = known.card;
+    object->netdevs = {netdev(name)};
+    if (old != others_.end() && same((*old)->netdevs.front(), object->netdevs.front()))
+      others.push_back(*old);
+    else
+      others.push_back(std::move(object));
+  }
+  std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return natural_less(a->name, b->name); });
+  others_ = std::move(others);
 }
 
 std::shared_ptr<const InventoryDevice> Inventory::look_up(const std::string& name,
@@ -206,7 +354,8 @@ std::shared_ptr<const InventoryDevice> Inventory::look_up(const std::string& nam
   if (device->driver.empty()) device->driver = driver_of_vendor(value_or_empty(read_attribute(dir + "/device/vendor")));
   if (device->driver.empty() && exists(dir + "/parent")) device->driver = "rxe";  // only rxe has this attribute
 
-  if (const auto parent = resolve(dir + "/device")) device->pci_address = pci_address_in(*parent);
+  device->parent = value_or_empty(resolve(dir + "/device"));
+  device->pci_address = pci_address_in(device->parent);
   if (device->pci_address.empty()) {
     // A made tree may hold the parent's uevent without its link.
     if (const auto text = read_file(dir + "/device/uevent", 4096)) {

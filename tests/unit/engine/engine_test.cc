@@ -23,13 +23,14 @@ using testing::Not;
 struct Script {
   std::mutex mutex;
   std::condition_variable changed;
-  std::string hangs;  // device whose read hangs
-  std::string throws;
-  std::string fails;
+  // Devices; the host's name is empty, so none of them is by default.
+  std::string hangs = "-";
+  std::string throws = "-";
+  std::string fails = "-";
   int series = 1;
   std::atomic<int> reads{0};
 
-  void set(std::string Script::* field, const std::string& device) {
+  void set(std::string Script::*field, const std::string& device) {
     const std::lock_guard lock(mutex);
     this->*field = device;
     changed.notify_all();
@@ -60,15 +61,16 @@ std::unique_ptr<Collector> make_fake(const CollectorContext& context) {
   return std::make_unique<FakeCollector>(context);
 }
 
-constexpr std::array<CollectorEntry, 1> kFakes{{{"fake", true, Cadence::kScrape, LockClass::kNone, "fake", make_fake}}};
+constexpr std::array<CollectorEntry, 1> kFakes{
+    {{"fake", true, Cadence::kScrape, Scope::kRdma, LockClass::kNone, "fake", make_fake}}};
 constexpr std::array<CollectorEntry, 1> kSlowFakes{
-    {{"fake", true, Cadence::kSlow, LockClass::kNone, "fake", make_fake}}};
+    {{"fake", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "fake", make_fake}}};
 
 class EngineTest : public testing::Test {
  protected:
   EngineTest() { script = &script_; }
   ~EngineTest() override {
-    script_.set(&Script::hangs, "");
+    script_.set(&Script::hangs, "-");
     engine_.reset();
   }
 
@@ -125,7 +127,7 @@ TEST_F(EngineTest, ADeviceThatHangsHoldsUpNoOtherAndRecovers) {
   EXPECT_EQ(engine_->worker_threads(), threads);
   EXPECT_EQ(script_.reads, 1 + 21);
 
-  script_.set(&Script::hangs, "");
+  script_.set(&Script::hangs, "-");
   do text = page();
   while (text.find("roce_collector_success{collector=\"fake\",device=\"stuck\"} 1\n") == std::string::npos);
   EXPECT_THAT(text, HasSubstr("roce_driver_counter_total{device=\"stuck\",port=\"1\",counter=\"c0\"} 0\n"));
@@ -143,7 +145,7 @@ TEST_F(EngineTest, ScrapesThatComeTogetherShareOneRead) {
   for (int i = 0; i < 20; ++i)
     scrapes.emplace_back([&] { complete += engine_->collect(milliseconds(60000)).complete ? 1 : 0; });
   while (script_.reads == 0) std::this_thread::yield();
-  script_.set(&Script::hangs, "");
+  script_.set(&Script::hangs, "-");
   for (auto& scrape : scrapes) scrape.join();
   EXPECT_EQ(complete, 20);
   EXPECT_EQ(script_.reads, 1);
@@ -185,6 +187,42 @@ TEST_F(EngineTest, SeriesOverThePortLimitAreDroppedAndCounted) {
               HasSubstr("roce_series_dropped_total{collector=\"fake\"} 58\n"));  // 250 less 8 for the engine's own
   EXPECT_THAT(text, HasSubstr("counter=\"c241\""));
   EXPECT_THAT(text, Not(HasSubstr("counter=\"c242\"")));
+}
+
+TEST_F(EngineTest, HostAndNetdevCollectorsHaveObjectsOfTheirOwn) {
+  static constexpr CollectorEntry kEntries[] = {
+      {"of_netdev", true, Cadence::kScrape, Scope::kNetdev, LockClass::kRtnl, "fake", make_fake},
+      {"of_host", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "fake", make_fake}};
+  tree_.add_port("mlx5_0");
+  tree_.write("sys/class/infiniband/mlx5_0/parent", "eth0\n");
+  tree_.write("sys/class/net/eth0/operstate", "up\n");
+  tree_.write("sys/class/net/eth1/operstate", "up\n");
+  tree_.write("sys/class/net/lo/operstate", "unknown\n");
+  EngineConfig c = config();
+  c.collectors = kEntries;
+  start(c);
+  const std::string text = page();
+  EXPECT_THAT(text, HasSubstr("roce_collector_success{collector=\"of_netdev\",device=\"mlx5_0\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("roce_collector_success{collector=\"of_netdev\",device=\"eth1\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("roce_collector_success{collector=\"of_host\",device=\"\"} 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("device=\"lo\"")));
+  EXPECT_THAT(text, Not(HasSubstr("device=\"eth0\"")));
+  EXPECT_THAT(text, HasSubstr("roce_rdma_devices 1\n"));
+  EXPECT_EQ(script_.reads, 3);
+}
+
+TEST_F(EngineTest, SeriesOverTheHostLimitAreDroppedAndCounted) {
+  static constexpr CollectorEntry kEntries[] = {
+      {"of_host", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "fake", make_fake}};
+  script_.series = 700;
+  EngineConfig c = config();
+  c.collectors = kEntries;
+  start(c);
+  const std::string text = page();
+  std::size_t lines = 0;
+  for (const char ch : text) lines += ch == '\n' ? 1 : 0;
+  EXPECT_LE(lines, 600U);
+  EXPECT_THAT(text, HasSubstr("roce_series_dropped_total{collector=\"of_host\"} 154\n"));  // 600 - 50 - 4 stay
 }
 
 TEST_F(EngineTest, AboveThirtyTwoDevicesOnlyFailingOnesAreListed) {
@@ -260,7 +298,7 @@ TEST_F(EngineTest, AListingThatHangsIsToldAndWaitedForOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(150));  // the deadline of a source is 200
   EXPECT_THAT(text, HasSubstr("roce_driver_counter_total{device=\"d\",port=\"1\",counter=\"c0\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("roce_collector_failure{collector=\"inventory\",device=\"\",reason=\"timeout\"} 1\n"));
-  script_.set(&Script::hangs, "");
+  script_.set(&Script::hangs, "-");
   while (page().find("collector=\"inventory\"") != std::string::npos) {
   }
 }
@@ -285,7 +323,7 @@ TEST_F(EngineTest, AnOldListingThatEndsDoesNotStandForTheOneOfANewConfiguration)
   engine_->configure(std::move(fresh));
   std::thread release([this] {
     std::this_thread::sleep_for(milliseconds(50));
-    script_.set(&Script::hangs, "");
+    script_.set(&Script::hangs, "-");
   });
   const std::string text = page();
   release.join();

@@ -71,6 +71,61 @@ TEST(InventoryTest, DescribesADeviceByDriverAndParent) {
   EXPECT_EQ(device.ports[1].netdev, "eth8");
 }
 
+TEST(InventoryTest, NetdevsBelongToTheirDevicesOrStandAlone) {
+  const TempTree tree;
+  tree.add_port("mlx5_bond_0");
+  tree.write("sys/class/infiniband/mlx5_bond_0/parent", "bond0\n");
+  tree.write("sys/class/net/bond0/bonding/slaves", "eth0 eth1\n");
+  for (const char* pf : {"0000:3b:00.0", "0000:3b:00.1", "0000:5e:00.0"}) {
+    tree.write(std::string("sys/devices/pci0000:00/") + pf + "/vendor", "0x15b3\n");
+    tree.link(std::string("sys/devices/pci0000:00/") + pf + "/driver", "../../../bus/pci/drivers/mlx5_core");
+  }
+  tree.link("sys/class/net/eth0/device", "../../../devices/pci0000:00/0000:3b:00.0");
+  tree.link("sys/class/net/eth1/device", "../../../devices/pci0000:00/0000:3b:00.1");
+  tree.link("sys/class/net/eth9/device", "../../../devices/pci0000:00/0000:5e:00.0");
+  tree.link("sys/class/net/rep0/device", "../../../devices/pci0000:00/0000:3b:00.0");
+  tree.link("sys/class/infiniband/mlx5_bond_0/device", "../../../devices/pci0000:00/0000:3b:00.0");
+  Inventory inventory(tree.host(), all, all);
+  const auto devices = inventory.refresh().value();
+  ASSERT_EQ(devices.size(), 1U);
+  ASSERT_EQ(devices[0]->netdevs.size(), 3U);
+  EXPECT_EQ(devices[0]->netdevs[0].name, "bond0");
+  EXPECT_FALSE(devices[0]->netdevs[0].lag_member);
+  EXPECT_EQ(devices[0]->netdevs[1].name, "eth0");
+  EXPECT_EQ(devices[0]->netdevs[2].name, "eth1");
+  EXPECT_EQ(devices[0]->netdevs[2].device, "mlx5_bond_0");
+  EXPECT_EQ(devices[0]->netdevs[2].port, "1");
+  EXPECT_EQ(devices[0]->netdevs[2].pci_address, "0000:3b:00.1");
+  EXPECT_TRUE(devices[0]->netdevs[2].lag_member);
+  // rep0 sits on the function of a known device and is nobody's port: a representor.
+  ASSERT_EQ(inventory.others().size(), 2U);
+  EXPECT_EQ(inventory.others()[0]->kind, ObjectKind::kNetdev);
+  EXPECT_EQ(inventory.others()[0]->name, "eth9");
+  EXPECT_EQ(inventory.others()[0]->netdevs.at(0).device, "");
+  EXPECT_EQ(inventory.others()[0]->netdevs.at(0).driver, "mlx5_core");
+  EXPECT_EQ(inventory.others()[1]->kind, ObjectKind::kHost);
+  EXPECT_EQ(inventory.others()[1]->devices.size(), 2U);
+  const auto host = inventory.others()[1];
+  ASSERT_TRUE(inventory.refresh());
+  EXPECT_EQ(inventory.others()[1], host);  // nothing changed: the same object
+}
+
+TEST(InventoryTest, TheOnlyRecordedNetdevIsTheOnlyPorts) {
+  const TempTree tree;
+  tree.add_port("mlx5_0");
+  auto host = std::make_shared<Host>(*tree.host());
+  host->recorded_netdevs = {""};
+  Inventory inventory(host, all, all);
+  const auto devices = inventory.refresh().value();
+  ASSERT_EQ(devices.at(0)->netdevs.size(), 1U);
+  EXPECT_EQ(devices[0]->netdevs[0].name, "");
+  EXPECT_EQ(devices[0]->netdevs[0].device, "mlx5_0");
+  tree.remove("sys/class/infiniband/mlx5_0");
+  EXPECT_TRUE(inventory.refresh()->empty());
+  ASSERT_EQ(inventory.others().size(), 2U);
+  EXPECT_EQ(inventory.others()[0]->netdevs.at(0).device, "");
+}
+
 TEST(InventoryTest, AFunctionOfACardSharesItsCard) {
   const TempTree tree;
   tree.add_port("vf");
