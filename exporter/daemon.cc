@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kPrintBudget{9500};
 
 // True for a mounted sysfs, wherever it is mounted: reading it can reach a driver.
 bool is_sysfs(const std::string& path) {
-  struct statfs status {};
+  struct statfs status{};
   return statfs(path.c_str(), &status) == 0 && status.f_type == SYSFS_MAGIC;
 }
 

@@ -163,7 +163,7 @@ Result<DeviceList> Inventory::refresh() {
   }
 
   const std::uint64_t epoch = epoch_->load();
-  struct stat status {};
+  struct stat status{};
   std::string identity;
   if (stat(class_dir.c_str(), &status) == 0)
     identity = std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);

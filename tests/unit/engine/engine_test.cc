@@ -30,7 +30,7 @@ struct Script {
   int series = 1;
   std::atomic<int> reads{0};
 
-  void set(std::string Script::*field, const std::string& device) {
+  void set(std::string Script::* field, const std::string& device) {
     const std::lock_guard lock(mutex);
     this->*field = device;
     changed.notify_all();

@@ -226,9 +226,8 @@ TEST(RdmaNetlink, PortAnswersUnderTheNameOfGetAreTaken) {
 
 TEST(RdmaNetlink, OneRequestGivesAllCountersOfAPort) {
   FakeKernel kernel;
-  const auto rdma = kernel.open([](const Sent&) {
-    return std::vector<Reply>{{counters_message(~std::uint64_t{0}), 0}, {acknowledgement(), 0}};
-  });
+  const auto rdma = kernel.open(
+      [](const Sent&) { return std::vector<Reply>{{counters_message(~std::uint64_t{0}), 0}, {acknowledgement(), 0}}; });
   const auto counters = rdma->port_counters(device(), 2);
   ASSERT_TRUE(counters);
   ASSERT_EQ(counters->size(), 1U);
@@ -266,9 +265,8 @@ TEST(RdmaNetlink, ReplyThatDoesNotFitIsToldByItsErrno) {
 
 TEST(RdmaNetlink, TellsTheKernelsExplanation) {
   FakeKernel kernel;
-  const auto rdma = kernel.open([](const Sent&) {
-    return std::vector<Reply>{{acknowledgement(-EPERM, "not in this namespace"), 0}};
-  });
+  const auto rdma = kernel.open(
+      [](const Sent&) { return std::vector<Reply>{{acknowledgement(-EPERM, "not in this namespace"), 0}}; });
   const auto counters = rdma->port_counters(device(), 1);
   ASSERT_FALSE(counters);
   EXPECT_EQ(counters.error().kind, ErrorKind::kDenied);
@@ -350,9 +348,8 @@ TEST(RdmaNetlink, DatagramsThatAreAlwaysLostAreGivenUp) {
 
 TEST(RdmaNetlink, EndOfADumpCanHoldAnError) {
   FakeKernel kernel;
-  const auto rdma = kernel.open([](const Sent&) {
-    return std::vector<Reply>{{set_message({1}), 0}, {done(-ENOSYS), 0}};
-  });
+  const auto rdma =
+      kernel.open([](const Sent&) { return std::vector<Reply>{{set_message({1}), 0}, {done(-ENOSYS), 0}}; });
   const auto sets = rdma->qp_counter_sets(device());
   ASSERT_FALSE(sets);
   EXPECT_EQ(sets.error().err, ENOSYS);
