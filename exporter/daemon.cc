@@ -173,6 +173,7 @@ EngineConfig engine_config(const Options& options) {
   config.settings.compat_node_infiniband = options.compat_node_infiniband;
   config.settings.hide_identity = options.hide_identity;
   config.settings.qp_max = options.qp_max;
+  config.sampler_interval = options.sampler_interval;
   return config;
 }
 

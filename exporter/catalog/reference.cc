@@ -165,6 +165,7 @@ constexpr CollectorText kCollectors[] = {
     {"cm_messages", "Messages of the kernel's connection manager."},
     {"rdma_resources", "Verbs objects in use."},
     {"qp_counters", "Counter sets that somebody bound to QPs."},
+    {"sampler", "Peaks between scrapes, where --sampler.interval switches the sampler on."},
     {"exporter", "The exporter itself: how reading went, and the program."},
 };
 

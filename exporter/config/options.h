@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,7 @@ struct Options {
   DeviceFilter rdma_devices;
   DeviceFilter netdevs;
   unsigned qp_max = 2000;
+  std::chrono::milliseconds sampler_interval{0};  // 0: off
 
   bool compat_node_infiniband = false;
   bool hide_identity = false;

@@ -79,7 +79,7 @@ Outcome set_directory(std::string_view text, std::string_view by_default, std::s
 Outcome set_file(std::string_view text, bool or_directory, std::string_view allowed, std::string& out) {
   const std::string path(text);
   if (text.empty()) return Problem{"nothing", std::string(allowed), {}};
-  struct stat info{};
+  struct stat info {};
   if (has_nul(path) || ::stat(path.c_str(), &info) != 0 || ::access(path.c_str(), R_OK) != 0) {
     return Problem{fmt::format("{} ({})", ticked(text), reason(errno)), std::string(allowed), {}};
   }
@@ -137,6 +137,24 @@ Outcome set_telemetry_path(Options& options, std::string_view text) {
                    {}};
   }
   options.telemetry_path = text;
+  return {};
+}
+
+Outcome set_sampler_interval(std::string_view text, std::chrono::milliseconds& out) {
+  if (text == "off") {
+    out = std::chrono::milliseconds(0);
+    return {};
+  }
+  const bool in_milliseconds = text.ends_with("ms");
+  const std::string_view digits =
+      text.substr(0, text.size() - std::min<std::size_t>(text.size(), in_milliseconds ? 2 : 1));
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool complete = error == std::errc() && end == digits.data() + digits.size() && text.ends_with('s');
+  const auto duration = std::chrono::milliseconds(in_milliseconds ? number : std::min(number, 1000U) * 1000U);
+  if (!complete || duration < std::chrono::milliseconds(100) || duration > std::chrono::milliseconds(2000))
+    return Problem{ticked(text), "off, or 100ms to 2s", {}};
+  out = duration;
   return {};
 }
 
@@ -212,6 +230,12 @@ constexpr Setting kSettings[] = {
      "Queue pairs are looked at one by one only while a device has at most N.",
      [](Options& o, std::string_view text) { return set_number(text, 0u, 10000000u, "never", o.qp_max); },
      [](const Options& o) { return fmt::to_string(o.qp_max); }},
+    {"sampler.interval", "sampler.interval", Kind::kText, kCollectors, "DURATION",
+     "Read a few counters this often between scrapes and keep their peaks: 100ms to 2s, or off.",
+     [](Options& o, std::string_view text) { return set_sampler_interval(text, o.sampler_interval); },
+     [](const Options& o) {
+       return o.sampler_interval.count() == 0 ? std::string("off") : fmt::format("{}ms", o.sampler_interval.count());
+     }},
 
     {"compat.node-infiniband", "compat.node_infiniband", Kind::kSwitch, kGeneral, "",
      "Also publish the infiniband family of node_exporter, under its names.",

@@ -11,6 +11,7 @@
 #include "exporter/base/log.h"
 #include "exporter/catalog/catalog.h"
 #include "exporter/engine/executor.h"
+#include "exporter/engine/sampler.h"
 
 namespace roce {
 namespace {
@@ -92,6 +93,7 @@ struct Engine::State {
   EngineConfig config;
   std::shared_ptr<Inventory> inventory;
   Executor executor;
+  std::unique_ptr<Sampler> sampler;
 
   bool inventory_in_flight = false;
   Clock::time_point inventory_started{};
@@ -181,6 +183,7 @@ void Engine::State::reconcile() {
     kept.emplace(key_of(*device), std::move(now));
   }
   units = std::move(kept);
+  if (sampler) sampler->set_devices(devices);
 }
 
 void Engine::State::start(const std::shared_ptr<State>& self, const std::shared_ptr<Unit>& unit) {
@@ -276,11 +279,20 @@ Engine::Engine(std::shared_ptr<const Host> host, EngineConfig config) : state_(s
 
 // Jobs hold the state, so that the last of them may outlive this object: the executor is stopped here, not by whoever
 // lets the state go.
-Engine::~Engine() { state_->executor.stop(); }
+Engine::~Engine() {
+  std::unique_ptr<Sampler> sampler;
+  {
+    const std::lock_guard lock(state_->mutex);
+    sampler = std::move(state_->sampler);
+  }
+  sampler.reset();
+  state_->executor.stop();
+}
 
 void Engine::configure(EngineConfig config) {
   const std::lock_guard lock(state_->mutex);
   const bool settings_changed = state_->config.settings != config.settings;
+  const bool sampler_changed = settings_changed || state_->config.sampler_interval != config.sampler_interval;
   state_->config = std::move(config);
   state_->inventory =
       std::make_shared<Inventory>(state_->host, state_->config.device_wanted, state_->config.netdev_wanted);
@@ -294,6 +306,13 @@ void Engine::configure(EngineConfig config) {
     return object->kind == ObjectKind::kNetdev && !state_->config.netdev_wanted(object->name);
   });
   if (settings_changed) state_->units.clear();
+  if (sampler_changed) {
+    state_->sampler.reset();
+    if (state_->config.sampler_interval.count() > 0)
+      state_->sampler =
+          std::make_unique<Sampler>(state_->host, state_->executor, state_->config.sampler_interval,
+                                    Sampler::sources_of(state_->config.collectors), state_->config.settings);
+  }
   state_->reconcile();
 }
 
@@ -529,6 +548,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
   for (const CallTracker::Call& call : s.host->calls->in_flight(kTellInFlight))
     if (told.emplace(call.call, call.object).second)
       own->add(metric::kernel_call_in_flight, {call.call, call.object}, seconds(now - call.since));
+  if (s.sampler && only.empty()) s.sampler->append_to(*own);
   page.own = own;
   page.order_.push_back(own.get());
   return page;

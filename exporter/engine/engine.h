@@ -26,6 +26,7 @@ struct EngineConfig {
   // The same for network devices.
   std::function<bool(std::string_view)> netdev_wanted;
   CollectorSettings settings;
+  std::chrono::milliseconds sampler_interval{0};  // 0: off
 
   // Bounds; the defaults are the documented ones, tests shorten them.
   std::chrono::milliseconds source_deadline{2000};

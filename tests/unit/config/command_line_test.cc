@@ -95,6 +95,7 @@ TEST(CommandLine, EveryFlagArrives) {
                                 "-x|eth.*",
                                 "--collector.netdev.device-exclude=",
                                 "--collector.qp.max=5",
+                                "--sampler.interval=250ms",
                                 "--compat.node-infiniband",
                                 "--hide-identity",
                                 "--log.level=debug",
@@ -115,6 +116,7 @@ TEST(CommandLine, EveryFlagArrives) {
   EXPECT_EQ(options.netdevs.include, "-x|eth.*");
   EXPECT_EQ(options.netdevs.exclude, "");
   EXPECT_EQ(options.qp_max, 5u);
+  EXPECT_EQ(options.sampler_interval, std::chrono::milliseconds(250));
   EXPECT_TRUE(options.compat_node_infiniband);
   EXPECT_TRUE(options.hide_identity);
   EXPECT_EQ(options.log_level, log::Level::kDebug);
@@ -213,6 +215,9 @@ INSTANTIATE_TEST_SUITE_P(
             "--web.max-requests: found `-1`, allowed a whole number from 0 (no limit) to 10000"},
         Bad{{"--web.max-requests=10001"},
             "--web.max-requests: found `10001`, allowed a whole number from 0 (no limit) to 10000"},
+        Bad{{"--sampler.interval=50ms"}, "--sampler.interval: found `50ms`, allowed off, or 100ms to 2s"},
+        Bad{{"--sampler.interval=3s"}, "--sampler.interval: found `3s`, allowed off, or 100ms to 2s"},
+        Bad{{"--sampler.interval=s"}, "--sampler.interval: found `s`, allowed off, or 100ms to 2s"},
         Bad{{"--collector.qp.max=4e3"},
             "--collector.qp.max: found `4e3`, allowed a whole number from 0 (never) to 10000000"},
         Bad{{"--collector.qp.max=99999999999999999999"},

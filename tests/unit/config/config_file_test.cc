@@ -117,7 +117,7 @@ TEST_P(BadConfigFile, IsOneLineThatNamesTheLineAndTheKey) {
   EXPECT_EQ(options.error(), "c.yml:" + GetParam().message);
 }
 
-const std::string kTop = ", allowed web, path, collectors, rdma, netdev, qp, compat, hide_identity or log";
+const std::string kTop = ", allowed web, path, collectors, rdma, netdev, qp, sampler, compat, hide_identity or log";
 const std::string kWeb = ", allowed listen_addresses, telemetry_path, config_file, max_requests or enable_lifecycle";
 const std::string kRegexp = ", allowed a regular expression in RE2 syntax";
 
