@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{{"--no-colector.qp"},
             "found the unknown flag `--no-colector.qp`" + kListed + "; did you mean `--no-collector.qp`?"},
         Bad{{"--collector.ethtool.raw"}, "found the unknown flag `--collector.ethtool.raw`" + kListed},
-        Bad{{"--sampler.interval=1s"}, "found the unknown flag `--sampler.interval`" + kListed},
+        Bad{{"--retention.time=1s"}, "found the unknown flag `--retention.time`" + kListed},
         Bad{{"--bad\n\x1b[31m=1"}, "found the unknown flag `--bad\\n\\x1b[31m`" + kListed},
         Bad{{"--log.level", "loud"}, "--log.level: found `loud`, allowed debug, info, warn or error"},
         Bad{{"--log.level=eror"},
