@@ -156,7 +156,10 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
   ROCE_TRY_VOID(list_directory(host->sysfs));
   host->live = is_sysfs(host->sysfs);
   // A tree elsewhere is read alone: netlink would tell of this kernel, not of that tree.
-  if (host->sysfs == "/sys" && host->live) host->rdma = open_rdma_netlink(host->sysfs, host->calls);
+  if (host->sysfs == "/sys" && host->live) {
+    host->rdma = open_rdma_netlink(host->sysfs, host->calls);
+    host->routes = open_route_netlink(host->calls);
+  }
   return host;
 }
 

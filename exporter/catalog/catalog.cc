@@ -24,7 +24,7 @@ constexpr MetricDesc kProcessMetrics[] = {
 #undef ROCE_PROCESS_METRIC
 
 namespace index_of {
-enum Metric : std::uint8_t {
+enum Metric : std::uint16_t {
 #define ROCE_METRIC(id, ...) id,
 #include "exporter/catalog/metrics.def"
 #undef ROCE_METRIC
@@ -147,13 +147,11 @@ struct Options {
 void row_has_a_label_that_the_metric_does_not_have() {}
 void row_leaves_a_label_of_the_metric_without_value() {}
 
-constexpr bool own_label(std::string_view name) { return name == "device" || name == "port" || name == "netdev"; }
-
 // Values of `labels` in the order of the metric's labels, which `labels` must keep.
 constexpr LabelValues values_of(std::string_view labels, std::string_view metric_labels) {
   LabelValues values;
   each_part(metric_labels, [&](std::string_view name) {
-    if (own_label(name)) return true;
+    if (is_object_label(name)) return true;
     const std::size_t equals = labels.find('=');
     if (equals == std::string_view::npos || labels.substr(0, equals) != name) {
       row_leaves_a_label_of_the_metric_without_value();

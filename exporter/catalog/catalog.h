@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
@@ -48,7 +49,14 @@ std::string_view to_string(Interface interface);
 // What a counter does at the top of its width.
 enum class AtTop : std::uint8_t { kPlain, kWraps, kSaturates };
 
-// Values of a metric's labels after the object's own (device, port, netdev), in the order of the metric's labels.
+// Labels that say of which object a value is; the others say which counter.
+constexpr bool is_object_label(std::string_view name) {
+  for (std::string_view own : {"device", "port", "netdev", "controller", "subsystem", "namespace", "mount", "gpu"})
+    if (name == own) return true;
+  return false;
+}
+
+// Values of a metric's labels after the object's own, in the order of the metric's labels.
 struct LabelValues {
   std::array<std::string_view, 3> text{};
   std::size_t count = 0;

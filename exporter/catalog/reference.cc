@@ -63,7 +63,7 @@ std::vector<Label> fixed_labels(const CounterRow& row) {
   if (row.metric == nullptr || stands_for_others(row)) return labels;
   std::size_t next = 0;
   for (std::string_view name : split(row.metric->labels)) {
-    if (name == "device" || name == "port" || name == "netdev") continue;
+    if (is_object_label(name)) continue;
     labels.push_back({name, row.values.text[next++]});
   }
   return labels;
@@ -166,6 +166,12 @@ constexpr CollectorText kCollectors[] = {
     {"rdma_resources", "Verbs objects in use."},
     {"qp_counters", "Counter sets that somebody bound to QPs."},
     {"sampler", "Peaks between scrapes, where --sampler.interval switches the sampler on."},
+    {"nvme", "NVMe controllers over fabrics, their subsystems and paths, and the RDMA ports that carry them."},
+    {"nvmet", "The NVMe target of the host, where configfs shows one."},
+    {"nfs_rdma", "NFS over RDMA: mounts of the host and its server."},
+    {"iser", "iSER sessions."},
+    {"gds", "GPUDirect Storage (nvidia-fs)."},
+    {"storage_modules", "Kernel modules that carry storage over RDMA."},
     {"exporter", "The exporter itself: how reading went, and the program."},
 };
 

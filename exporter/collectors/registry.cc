@@ -3,13 +3,19 @@
 // The place to add a collector: one row here, its file pair beside this one, its metrics in exporter/catalog.
 #include "exporter/collectors/cm_messages.h"
 #include "exporter/collectors/collector.h"
+#include "exporter/collectors/gds.h"
 #include "exporter/collectors/hw_counters.h"
+#include "exporter/collectors/iser.h"
+#include "exporter/collectors/nfs_rdma.h"
+#include "exporter/collectors/nvme.h"
+#include "exporter/collectors/nvmet.h"
 #include "exporter/collectors/port_counters.h"
 #include "exporter/collectors/qp_counters.h"
 #include "exporter/collectors/rdma_device.h"
 #include "exporter/collectors/rdma_gid.h"
 #include "exporter/collectors/rdma_port.h"
 #include "exporter/collectors/rdma_resources.h"
+#include "exporter/collectors/storage_modules.h"
 
 namespace roce {
 namespace {
@@ -29,6 +35,16 @@ constexpr CollectorEntry kCollectors[] = {
      make_rdma_gid_collector},
     {"cm_messages", true, Cadence::kScrape, Scope::kRdma, LockClass::kNone, "connection manager messages",
      make_cm_messages_collector},
+    {"nvme", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "NVMe controllers over fabrics and their paths",
+     make_nvme_collector},
+    {"nfs_rdma", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "NFS over RDMA: mounts and server",
+     make_nfs_rdma_collector},
+    {"iser", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "iSER sessions", make_iser_collector},
+    {"nvmet", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "the host's NVMe target", make_nvmet_collector},
+    {"gds", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "GPUDirect Storage (nvidia-fs)",
+     make_gds_collector},
+    {"storage_modules", true, Cadence::kSlow, Scope::kHost, LockClass::kNone,
+     "kernel modules that carry storage over RDMA", make_storage_modules_collector},
     {"qp_counters", false, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "counter sets bound to QPs",
      make_qp_counters_collector},
 };

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <map>
 #include <optional>
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -79,7 +79,7 @@ Outcome set_directory(std::string_view text, std::string_view by_default, std::s
 Outcome set_file(std::string_view text, bool or_directory, std::string_view allowed, std::string& out) {
   const std::string path(text);
   if (text.empty()) return Problem{"nothing", std::string(allowed), {}};
-  struct stat info {};
+  struct stat info{};
   if (has_nul(path) || ::stat(path.c_str(), &info) != 0 || ::access(path.c_str(), R_OK) != 0) {
     return Problem{fmt::format("{} ({})", ticked(text), reason(errno)), std::string(allowed), {}};
   }

@@ -9,6 +9,7 @@
 
 #include "exporter/kernel/call_tracker.h"
 #include "exporter/kernel/rdma.h"
+#include "exporter/kernel/route.h"
 
 namespace roce {
 
@@ -22,7 +23,8 @@ struct Host {
   // The running kernel's own trees. A made tree or a recording has no netlink beside it, and reading it cannot make a
   // driver log or wait.
   bool live = true;
-  std::shared_ptr<RdmaSource> rdma;  // null: made tree, all comes from sysfs
+  std::shared_ptr<RdmaSource> rdma;     // null: made tree, all comes from sysfs
+  std::shared_ptr<RouteSource> routes;  // null: the tables in procfs
   std::shared_ptr<CallTracker> calls = std::make_shared<CallTracker>();
 
   // The network devices that a recording names beyond its sysfs; "" is one whose name was not recorded.
