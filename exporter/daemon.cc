@@ -159,6 +159,7 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
   if (host->sysfs == "/sys" && host->live) {
     host->rdma = open_rdma_netlink(host->sysfs, host->calls);
     host->routes = open_route_netlink(host->calls);
+    host->kernel_log = "/dev/kmsg";
   }
   return host;
 }

@@ -77,7 +77,8 @@ constexpr bool one_line(std::string_view s) {
 }
 
 constexpr bool unit_in_name(const MetricDesc& m) {
-  if (m.unit != "" && m.unit != "bytes" && m.unit != "seconds" && m.unit != "bytes_per_second" && m.unit != "ratio") {
+  if (m.unit != "" && m.unit != "bytes" && m.unit != "seconds" && m.unit != "bytes_per_second" && m.unit != "ratio" &&
+      m.unit != "celsius") {
     return false;
   }
   std::string_view stem = m.name;

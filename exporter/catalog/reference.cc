@@ -172,6 +172,13 @@ constexpr CollectorText kCollectors[] = {
     {"iser", "iSER sessions."},
     {"gds", "GPUDirect Storage (nvidia-fs)."},
     {"storage_modules", "Kernel modules that carry storage over RDMA."},
+    {"pcie", "The PCI Express path of each RDMA device."},
+    {"hwmon", "Temperatures of each RDMA device and its modules."},
+    {"interrupts", "Completion interrupts of each RDMA device and the CPUs that take them."},
+    {"host_path", "What the host's own processing adds: softirqs, the network stack, waiting for a CPU."},
+    {"cpu_power", "CPU settings that add latency."},
+    {"kernel_settings", "Settings of the kernel and its modules, for comparing hosts."},
+    {"kernel_log", "Kernel messages by class; opt-in, since it opens a device node."},
     {"exporter", "The exporter itself: how reading went, and the program."},
 };
 

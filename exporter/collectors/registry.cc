@@ -3,12 +3,19 @@
 // The place to add a collector: one row here, its file pair beside this one, its metrics in exporter/catalog.
 #include "exporter/collectors/cm_messages.h"
 #include "exporter/collectors/collector.h"
+#include "exporter/collectors/cpu_power.h"
 #include "exporter/collectors/gds.h"
+#include "exporter/collectors/host_path.h"
 #include "exporter/collectors/hw_counters.h"
+#include "exporter/collectors/hwmon.h"
+#include "exporter/collectors/interrupts.h"
 #include "exporter/collectors/iser.h"
+#include "exporter/collectors/kernel_log.h"
+#include "exporter/collectors/kernel_settings.h"
 #include "exporter/collectors/nfs_rdma.h"
 #include "exporter/collectors/nvme.h"
 #include "exporter/collectors/nvmet.h"
+#include "exporter/collectors/pcie.h"
 #include "exporter/collectors/port_counters.h"
 #include "exporter/collectors/qp_counters.h"
 #include "exporter/collectors/rdma_device.h"
@@ -45,6 +52,20 @@ constexpr CollectorEntry kCollectors[] = {
      make_gds_collector},
     {"storage_modules", true, Cadence::kSlow, Scope::kHost, LockClass::kNone,
      "kernel modules that carry storage over RDMA", make_storage_modules_collector},
+    {"pcie", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "PCI Express links, errors and settings",
+     make_pcie_collector},
+    {"hwmon", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "temperatures of devices and modules",
+     make_hwmon_collector},
+    {"interrupts", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "completion interrupts and their CPUs",
+     make_interrupts_collector},
+    {"host_path", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "softirqs, network stack, CPU pressure",
+     make_host_path_collector},
+    {"cpu_power", true, Cadence::kSlow, Scope::kHost, LockClass::kNone, "idle states and frequency governors",
+     make_cpu_power_collector},
+    {"kernel_settings", true, Cadence::kSlow, Scope::kHost, LockClass::kNone, "settings that tuning guides name",
+     make_kernel_settings_collector},
+    {"kernel_log", false, Cadence::kScrape, Scope::kHost, LockClass::kNone, "kernel messages by class; opens /dev/kmsg",
+     make_kernel_log_collector},
     {"qp_counters", false, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "counter sets bound to QPs",
      make_qp_counters_collector},
 };

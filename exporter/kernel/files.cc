@@ -68,6 +68,27 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   return text;
 }
 
+Result<std::string> read_long_file(const std::string& path, std::size_t limit) {
+  constexpr std::size_t kStep = 65536;
+  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (fd.get() < 0) return fail_errno(errno, path);
+  std::string text;
+  std::size_t used = 0;
+  for (;;) {
+    if (text.size() - used < kStep) text.resize(std::max(text.size() * 2, 2 * kStep));
+    const ssize_t n = read(fd.get(), text.data() + used, text.size() - used);
+    if (n == 0) break;
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return fail_errno(errno, path);
+    }
+    used += static_cast<std::size_t>(n);
+    if (used > limit) return fail(ErrorKind::kMalformed, path);
+  }
+  text.resize(used);
+  return text;
+}
+
 Result<std::string> read_attribute(const std::string& path) {
   std::array<char, kAttributeSize> buffer;  // NOLINT: filled by read
   ROCE_TRY(const std::string_view text, read_trimmed(path, buffer));

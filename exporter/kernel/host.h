@@ -27,6 +27,8 @@ struct Host {
   std::shared_ptr<RouteSource> routes;  // null: the tables in procfs
   std::shared_ptr<CallTracker> calls = std::make_shared<CallTracker>();
 
+  std::string kernel_log;  // device node of the kernel's log; empty: none that tells of this host
+
   // The network devices that a recording names beyond its sysfs; "" is one whose name was not recorded.
   std::vector<std::string> recorded_netdevs;
 

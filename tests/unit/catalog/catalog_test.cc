@@ -71,11 +71,12 @@ TEST(Metrics, FixedNamesAreThereWithTheirLabels) {
 }
 
 TEST(Metrics, EveryOneBelongsToAKnownCollector) {
-  const std::set<std::string_view> collectors = {"rdma_device", "rdma_port",   "rdma_gid",       "port_counters",
-                                                 "hw_counters", "cm_messages", "rdma_resources", "qp_counters",
-                                                 "sampler",     "nvme",        "nfs_rdma",       "iser",
-                                                 "nvmet",       "gds",         "exporter",       "storage_modules"};
-  const std::set<std::string_view> off = {"qp_counters", "sampler"};
+  const std::set<std::string_view> collectors = {
+      "rdma_device",     "rdma_port",       "rdma_gid", "port_counters", "hw_counters", "cm_messages", "rdma_resources",
+      "qp_counters",     "sampler",         "nvme",     "nfs_rdma",      "iser",        "nvmet",       "gds",
+      "exporter",        "storage_modules", "pcie",     "hwmon",         "interrupts",  "host_path",   "cpu_power",
+      "kernel_settings", "kernel_log"};
+  const std::set<std::string_view> off = {"kernel_log", "qp_counters", "sampler"};
   for (const MetricDesc& m : all_metrics()) {
     EXPECT_TRUE(collectors.contains(m.collector)) << m.name;
     EXPECT_EQ(m.by_default, !off.contains(m.collector)) << m.name;
@@ -90,8 +91,8 @@ TEST(Counters, TableIsComplete) {
     omitted += row.metric == nullptr ? 1 : 0;
   }
   EXPECT_EQ(drivers.size(), 33U);
-  EXPECT_EQ(all_counters().size(), 848U);
-  EXPECT_EQ(omitted, 305U);
+  EXPECT_EQ(all_counters().size(), 849U);
+  EXPECT_EQ(omitted, 299U);
   EXPECT_EQ(drivers["ib-cm"], 44U);
   EXPECT_EQ(drivers["mlx5"], 67U);
   EXPECT_EQ(drivers["rxe"], 15U);

@@ -271,12 +271,27 @@ TEST(Settings, HaveNamesOfTheirOwn) {
 }
 
 TEST(ShippedExample, IsGoodAsItIsAndWithEverySettingUncommented) {
-  const std::vector<CollectorChoice> collectors{
-      {"rdma_device", true, ""},   {"rdma_port", true, ""},      {"hw_counters", true, ""},
-      {"port_counters", true, ""}, {"rdma_resources", true, ""}, {"rdma_gid", true, ""},
-      {"cm_messages", true, ""},   {"qp_counters", false, ""},   {"nvme", true, ""},
-      {"nfs_rdma", true, ""},      {"iser", true, ""},           {"nvmet", true, ""},
-      {"gds", true, ""},           {"storage_modules", true, ""}};
+  const std::vector<CollectorChoice> collectors{{"rdma_device", true, ""},
+                                                {"rdma_port", true, ""},
+                                                {"hw_counters", true, ""},
+                                                {"port_counters", true, ""},
+                                                {"rdma_resources", true, ""},
+                                                {"rdma_gid", true, ""},
+                                                {"cm_messages", true, ""},
+                                                {"qp_counters", false, ""},
+                                                {"nvme", true, ""},
+                                                {"nfs_rdma", true, ""},
+                                                {"iser", true, ""},
+                                                {"nvmet", true, ""},
+                                                {"gds", true, ""},
+                                                {"storage_modules", true, ""},
+                                                {"pcie", true, ""},
+                                                {"hwmon", true, ""},
+                                                {"interrupts", true, ""},
+                                                {"host_path", true, ""},
+                                                {"cpu_power", true, ""},
+                                                {"kernel_settings", true, ""},
+                                                {"kernel_log", false, ""}};
   const std::string example = read_whole(ROCE_SOURCE_DIR "/packaging/config/roce_exporter.yml");
   const auto as_shipped = apply_config_text(example, "example", Options(), {}, collectors);
   ASSERT_TRUE(as_shipped.has_value()) << as_shipped.error();

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PCI Express: the functions between a device and the processor, and what their configuration space says. Functions
+// are thread-safe and keep no state. Sources: the resolved sysfs path of the device, and the file `config` of a
+// function. Nothing is written, and of `config` only the bytes that are needed are read: some chips do not like to be
+// read all over.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/kernel/host.h"
+
+namespace roce {
+
+struct PciFunction {
+  std::string address;  // 0000:3b:00.0; empty in a made tree that does not tell it
+  std::string path;     // its directory
+};
+
+struct PciPath {
+  std::vector<PciFunction> hops;  // the device's own function, then each port above it up to the root port
+  // A virtual function or a sub-function: link, error reports and transfer settings are those of the physical function,
+  // which speaks for itself.
+  bool shares_function = false;
+};
+
+// `device_dir` is the directory or link `device` of a class device; `address` may be empty. kAbsent: not on PCI.
+Result<PciPath> find_pci_path(const Host& host, const std::string& device_dir, const std::string& address);
+
+// Settings of the PCI Express capability. A size that the encoding reserves is absent.
+struct PciSettings {
+  std::optional<std::uint32_t> max_payload;       // bytes
+  std::optional<std::uint32_t> max_read_request;  // bytes
+  bool relaxed_ordering = false;
+};
+
+struct PciConfig {
+  bool lost = false;  // all ones: nothing answers on the bus
+  // kDenied: the kernel gives 64 bytes only, the rest needs CAP_SYS_ADMIN. kUnsupported: no PCI Express capability, or
+  // a virtual function, whose own registers say nothing.
+  Result<PciSettings> settings = fail(ErrorKind::kUnsupported, "");
+};
+
+// Fills `out` from `offset` on and gives how many bytes there were.
+using ReadConfig = std::function<Result<std::size_t>(std::size_t offset, std::span<std::uint8_t> out)>;
+
+// Any bytes may come back; a chain of capabilities without end is kMalformed.
+Result<PciConfig> parse_pci_config(const ReadConfig& read, const std::string& object);
+// The same for the file `config` in the function's directory.
+Result<PciConfig> read_pci_config(const std::string& function_path);
+
+// "16.0 GT/s PCIe" and "8 GT/s" to transfers per second of one lane; nothing for "Unknown" and other texts.
+std::optional<std::uint64_t> parse_link_speed(std::string_view text);
+
+// Bytes that one lane carries a second: the transfers less the line code (8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s,
+// none above), before any packet header.
+double lane_bytes_per_second(std::uint64_t transfers);
+
+}  // namespace roce
