@@ -16,6 +16,8 @@
 #include <thread>
 
 #include "exporter/base/version.h"
+#include "exporter/kernel/ethtool_live.h"
+#include "exporter/kernel/ethtool_recorded.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/rdma_netlink.h"
 #include "exporter/kernel/rdma_recorded.h"
@@ -147,6 +149,7 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
     host->live = false;
     host->recorded_netdevs = recorded_netdevs(*host, options.replay);
     ROCE_TRY(host->rdma, open_rdma_recording(options.replay));
+    ROCE_TRY(host->ethtool, open_ethtool_recording(options.replay));
     return host;
   }
   host->sysfs = options.sysfs;
@@ -160,6 +163,7 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
     host->rdma = open_rdma_netlink(host->sysfs, host->calls);
     host->routes = open_route_netlink(host->calls);
     host->kernel_log = "/dev/kmsg";
+    host->ethtool = open_ethtool(host->calls);
   }
   return host;
 }
@@ -178,6 +182,10 @@ EngineConfig engine_config(const Options& options) {
   config.settings.hide_identity = options.hide_identity;
   config.settings.qp_max = options.qp_max;
   config.sampler_interval = options.sampler_interval;
+  config.settings.ethtool_raw = options.ethtool_raw;
+  config.settings.ethtool_per_queue = options.ethtool_per_queue;
+  for (const CollectorEntry& entry : collector_registry())
+    if (entry.name == "ethtool") config.settings.ethtool = config.enabled(entry);
   return config;
 }
 

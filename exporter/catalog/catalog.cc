@@ -224,6 +224,12 @@ constexpr CounterRow make_omitted_row(std::string_view driver, std::string_view 
 #define ROCE_DRIVER_GAUGE(counter, interface, why, ...)                                                              \
   make_generic_row(ROCE_DRIVER, counter, Interface::interface, kMetrics[index_of::driver_gauge], "counter=" counter, \
                    k64, why __VA_OPT__(, Options{__VA_ARGS__})),
+#define ROCE_NETDEV_COUNTER(counter, width, why, ...)                                                                 \
+  make_generic_row(ROCE_DRIVER, counter, Interface::kEthtool, kMetrics[index_of::netdev_counter], "counter=" counter, \
+                   width, why __VA_OPT__(, Options{__VA_ARGS__})),
+#define ROCE_NETDEV_LEVEL(counter, why, ...)                                                                        \
+  make_generic_row(ROCE_DRIVER, counter, Interface::kEthtool, kMetrics[index_of::netdev_level], "counter=" counter, \
+                   k64, why __VA_OPT__(, Options{__VA_ARGS__})),
 #define ROCE_OMITTED(counter, interface, why) make_omitted_row(ROCE_DRIVER, counter, Interface::interface, why),
 constexpr CounterRow kCounters[] = {
 #include "exporter/catalog/counters/all.def"
@@ -231,6 +237,8 @@ constexpr CounterRow kCounters[] = {
 #undef ROCE_COUNTER
 #undef ROCE_DRIVER_COUNTER
 #undef ROCE_DRIVER_GAUGE
+#undef ROCE_NETDEV_COUNTER
+#undef ROCE_NETDEV_LEVEL
 #undef ROCE_OMITTED
 
 constexpr std::size_t kCounterCount = std::size(kCounters);
@@ -342,6 +350,13 @@ bool matches_pattern(std::string_view pattern, std::string_view text) {
   if (text.size() != open + 1 + tail.size()) return false;
   return text.substr(0, open) == pattern.substr(0, open) && text[open] >= pattern[open + 1] &&
          text[open] <= pattern[open + 3] && text.substr(open + 1) == tail;
+}
+
+std::string_view value_of(const CounterRow& row, std::size_t i, std::string_view counter) {
+  const std::string_view value = row.values.text[i];
+  if (!value.starts_with('[')) return value;
+  const std::size_t open = row.counter.find('[');
+  return open < counter.size() ? counter.substr(open, 1) : std::string_view();
 }
 
 const CounterRow* find_counter(std::string_view driver, Interface interface, std::string_view counter) {

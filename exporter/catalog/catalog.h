@@ -70,7 +70,7 @@ struct CounterRow {
   std::string_view counter;            // the driver's spelling, or a pattern with one [a-b] of digits
   const MetricDesc* metric = nullptr;  // null: omitted
   std::string_view labels;             // the same as `values` with names: "side=requester,reason=local_length"
-  LabelValues values;                  // for driver_counter and driver_gauge the counter itself
+  LabelValues values;  // of the generic families the counter itself; see value_of() for those of a pattern
   // Another spelling, in another kernel or directory, of this counter of the same driver. Both give the same series:
   // where both are there the row with the greater width counts.
   std::string_view twin_of;
@@ -93,6 +93,9 @@ std::span<const CounterRow> all_counters();
 // counter is found at the port and at the device alike, since some drivers move theirs with the mode of the device
 // (publish those of a device with an empty port); a row for exactly that level comes first.
 const CounterRow* find_counter(std::string_view driver, Interface interface, std::string_view counter);
+
+// The i-th label value for a counter that matches the row: a value such as "[0-7]" stands for the digit of the counter.
+std::string_view value_of(const CounterRow& row, std::size_t i, std::string_view counter);
 
 // True where `text` is what the pattern (one [a-b] of single digits, or none) stands for.
 bool matches_pattern(std::string_view pattern, std::string_view text);

@@ -179,6 +179,8 @@ constexpr CollectorText kCollectors[] = {
     {"cpu_power", "CPU settings that add latency."},
     {"kernel_settings", "Settings of the kernel and its modules, for comparing hosts."},
     {"kernel_log", "Kernel messages by class; opt-in, since it opens a device node."},
+    {"ethtool", "The driver's own statistics of network devices: PFC, pause, physical port, PCIe, this function."},
+    {"link", "Link state, pause, FEC and the standard statistics of network devices, by ethtool netlink."},
     {"exporter", "The exporter itself: how reading went, and the program."},
 };
 

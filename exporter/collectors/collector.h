@@ -37,6 +37,7 @@ struct Part {
   std::map<std::string, std::array<std::uint32_t, kCounterStates>, std::less<>> counters;
   std::uint64_t regressions = 0;  // small steps back held since the collector began
   Clock::time_point read_at{};
+  bool least = false;  // of little importance: the first to be left out at a series limit
 };
 
 // The outcome of a run: parts in port order. Parts read in an earlier run may be repeated, with their own read_at.
@@ -48,6 +49,9 @@ struct Output {
 struct CollectorSettings {
   bool compat_node_infiniband = false;
   bool hide_identity = false;
+  bool ethtool = true;             // the collector of that name runs
+  bool ethtool_raw = false;        // every statistic of a network driver also under its own name
+  bool ethtool_per_queue = false;  // those of single queues too
   unsigned qp_max = 2000;  // QPs of a device up to which per-QP dumps are made: each QP can cost a firmware command
   bool operator==(const CollectorSettings&) const = default;
 };

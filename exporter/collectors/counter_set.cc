@@ -47,25 +47,40 @@ CounterSet::CounterSet(const CollectorContext& context, Interface interface, std
                        std::string_view directory)
     : context_(context),
       interface_(interface),
+      device_(context.device->name),
       port_(std::move(port)),
       directory_(directory),
       has_port_counters_(!context.device->path.empty() && !port_.empty() &&
                          exists(context.device->path + "/ports/" + port_ + "/counters")) {}
 
+CounterSet::CounterSet(const CollectorContext& context, Interface interface, const InventoryNetdev& netdev,
+                       std::string table)
+    : context_(context),
+      interface_(interface),
+      device_(netdev.device),
+      port_(netdev.port),
+      netdev_(netdev.name),
+      table_(std::move(table)),
+      has_port_counters_(false) {}
+
 void CounterSet::describe(Slot& slot) const {
-  slot.row = find_row(context_.device->driver, interface_, slot.name);
+  slot.row =
+      netdev_ ? find_counter(table_, interface_, slot.name) : find_row(context_.device->driver, interface_, slot.name);
   // A name that the table leaves out on purpose has no series; one that it does not know is still worth showing.
-  slot.metric = slot.row != nullptr ? slot.row->metric : &metric::driver_counter;
+  slot.metric = slot.row != nullptr ? slot.row->metric : netdev_ ? &metric::netdev_counter : &metric::driver_counter;
   // A port that has the counters directory has this quantity there.
   if (slot.row != nullptr && slot.row->fallback && has_port_counters_) slot.metric = &metric::driver_counter;
   if (slot.metric != nullptr) {
-    slot.labels = {context_.device->name, port_};
-    if (slot.metric == &metric::driver_counter || slot.metric == &metric::driver_gauge)
+    slot.labels = {device_, port_};
+    if (netdev_) slot.labels.emplace_back(*netdev_);
+    const bool generic = slot.metric == &metric::driver_counter || slot.metric == &metric::driver_gauge ||
+                         slot.metric == &metric::netdev_counter || slot.metric == &metric::netdev_level;
+    if (generic)
       slot.labels.emplace_back(slot.name);
     else
-      slot.labels.insert(slot.labels.end(), slot.row->values.span().begin(), slot.row->values.span().end());
+      for (std::size_t i = 0; i < slot.row->values.count; ++i) slot.labels.push_back(value_of(*slot.row, i, slot.name));
   }
-  if (context_.settings.compat_node_infiniband)
+  if (context_.settings.compat_node_infiniband && !netdev_)
     if (const NodeInfinibandCounter* compat = find_node_infiniband(directory_, slot.name)) {
       slot.compat = compat->metric;
       slot.compat_multiply = compat->multiply;
@@ -138,24 +153,31 @@ CounterState CounterSet::publish_value(Slot& s, std::uint64_t raw, Part& part) {
   return state;
 }
 
+void CounterSet::tell(const Slot& s, CounterState state, Part& part) const {
+  if (netdev_)
+    part.samples.add(metric::netdev_counter_support, {device_, port_, *netdev_, s.name, to_string(state)}, 1);
+  else
+    part.samples.add(metric::counter_support, {device_, port_, s.name, to_string(state)}, 1);
+}
+
 Result<void> CounterSet::publish(const std::vector<Reading>& readings, Part& part) {
   auto& states = part.counters[port_];
   if (all_ones(readings)) {
     states[static_cast<std::size_t>(CounterState::kFailing)] += static_cast<std::uint32_t>(readings.size());
-    return fail(ErrorKind::kIo, context_.device->name + ": every counter reads all ones, the device is off its bus");
+    return fail(ErrorKind::kIo,
+                netdev_.value_or(device_) + ": every counter reads all ones, the device is off its bus");
   }
   if (restarted(readings))
     for (auto& s : slots_) s->history.restart();
   for (std::size_t i = 0; i < readings.size(); ++i) {
     Slot& s = slot(i, readings[i].name);
     if (s.compat != nullptr && readings[i].value)
-      part.samples.add(*s.compat, {context_.device->name, port_}, *readings[i].value * s.compat_multiply);
+      part.samples.add(*s.compat, {device_, port_}, *readings[i].value * s.compat_multiply);
     if (readings[i].replaced) continue;
     const CounterState state =
         readings[i].value ? publish_value(s, *readings[i].value, part) : state_of(readings[i].value.error().kind);
     ++states[static_cast<std::size_t>(state)];
-    if (state != CounterState::kOk)
-      part.samples.add(metric::counter_support, {context_.device->name, port_, s.name, to_string(state)}, 1);
+    if (state != CounterState::kOk) tell(s, state, part);
   }
   part.regressions += regressions_;  // a part may hold the counters of several sets
   return {};

@@ -25,6 +25,9 @@ class CounterSet {
   // `port` is the label value, empty for counters of the whole device. `directory` names the sysfs directory, as the
   // compatibility table does (counters, hw_counters).
   CounterSet(const CollectorContext& context, Interface interface, std::string port, std::string_view directory);
+  // The statistics of one network device. `table` is the driver of their rows ("mlx5-ethtool"); a name that it does not
+  // hold goes to netdev_counter.
+  CounterSet(const CollectorContext& context, Interface interface, const InventoryNetdev& netdev, std::string table);
 
   // One read of the whole set.
   struct Reading {
@@ -41,7 +44,7 @@ class CounterSet {
     std::string name;
     const CounterRow* row = nullptr;
     const MetricDesc* metric = nullptr;
-    std::vector<std::string_view> labels;  // values; the first two are device and port
+    std::vector<std::string_view> labels;  // values; those of the object first
     const MetricDesc* compat = nullptr;
     unsigned compat_multiply = 1;
     CounterHistory history;
@@ -52,10 +55,14 @@ class CounterSet {
   bool all_ones(const std::vector<Reading>& readings);
   bool restarted(const std::vector<Reading>& readings);
   CounterState publish_value(Slot& slot, std::uint64_t raw, Part& part);
+  void tell(const Slot& slot, CounterState state, Part& part) const;
 
   const CollectorContext context_;
   const Interface interface_;
+  const std::string device_;  // the labels of the object
   const std::string port_;
+  const std::optional<std::string> netdev_;
+  const std::string table_;  // of a network device
   const std::string_view directory_;
   const bool has_port_counters_;
   std::vector<std::unique_ptr<Slot>> slots_;

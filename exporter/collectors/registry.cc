@@ -4,6 +4,7 @@
 #include "exporter/collectors/cm_messages.h"
 #include "exporter/collectors/collector.h"
 #include "exporter/collectors/cpu_power.h"
+#include "exporter/collectors/ethtool.h"
 #include "exporter/collectors/gds.h"
 #include "exporter/collectors/host_path.h"
 #include "exporter/collectors/hw_counters.h"
@@ -12,6 +13,7 @@
 #include "exporter/collectors/iser.h"
 #include "exporter/collectors/kernel_log.h"
 #include "exporter/collectors/kernel_settings.h"
+#include "exporter/collectors/link.h"
 #include "exporter/collectors/nfs_rdma.h"
 #include "exporter/collectors/nvme.h"
 #include "exporter/collectors/nvmet.h"
@@ -36,6 +38,10 @@ constexpr CollectorEntry kCollectors[] = {
      make_port_counters_collector},
     {"hw_counters", true, Cadence::kScrape, Scope::kRdma, LockClass::kNone, "the driver's hardware counters",
      make_hw_counters_collector},
+    {"ethtool", true, Cadence::kScrape, Scope::kNetdev, LockClass::kRtnl,
+     "the network driver's statistics: PFC, pause, physical port, PCIe", make_ethtool_collector},
+    {"link", true, Cadence::kScrape, Scope::kNetdev, LockClass::kRtnl,
+     "link state and reason, pause, FEC, standard statistics", make_link_collector},
     {"rdma_resources", true, Cadence::kScrape, Scope::kRdma, LockClass::kNone,
      "QPs, CQs, MRs and other verbs objects in use", make_rdma_resources_collector},
     {"rdma_gid", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "health of the GID table",

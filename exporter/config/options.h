@@ -45,6 +45,8 @@ struct Options {
   DeviceFilter netdevs;
   unsigned qp_max = 2000;
   std::chrono::milliseconds sampler_interval{0};  // 0: off
+  bool ethtool_raw = false;
+  bool ethtool_per_queue = false;
 
   bool compat_node_infiniband = false;
   bool hide_identity = false;

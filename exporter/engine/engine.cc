@@ -235,7 +235,7 @@ void Engine::State::log_change(const Unit& unit, const std::string& before, cons
   const std::string& device = unit.name;
   if (!error)
     log::info("collector recovered", {{"collector", unit.entry->name}, {"device", device}});
-  else if (error->kind != ErrorKind::kAbsent)
+  else if (error->kind != ErrorKind::kAbsent && error->kind != ErrorKind::kNotRecorded)
     log::warn("collector failed", {{"collector", unit.entry->name}, {"device", device}, {"err", now}});
 }
 
@@ -487,10 +487,17 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     }
   };
 
+  // Parts of the object at hand that lose first at a limit: they come last.
+  std::vector<std::pair<const Unit*, std::shared_ptr<const Part>>> least;
+  const auto end_object = [&] {
+    for (const auto& [unit, part] : least) add_part(*unit, part);
+    least.clear();
+    port_series.clear();
+  };
   const Unit* previous = nullptr;
   for (const auto& unit : units) {
+    if (previous != nullptr && previous->device != unit->device) end_object();
     if (previous != nullptr && previous->label != unit->label) end_device(previous->label);
-    if (previous != nullptr && previous->device != unit->device) port_series.clear();
     previous = unit.get();
     if (!s.usable(*unit, oldest, now)) {
       const double took = unit->started ? seconds(now - *unit->started) : 0;
@@ -502,7 +509,10 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     const Run& run = *unit->last;
     Clock::duration age = unit->entry->cadence == Cadence::kSlow ? now - run.finished : Clock::duration::zero();
     for (const auto& part : run.output.parts) {
-      add_part(*unit, part);
+      if (part->least)
+        least.emplace_back(unit.get(), part);
+      else
+        add_part(*unit, part);
       // Repeated from an earlier run (a port that is down), or read well before another port of the same run hung.
       if (now - part->read_at > s.config.share_window + s.config.source_deadline)
         age = std::max(age, now - part->read_at);
@@ -518,6 +528,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     else
       say(*unit, true, "", "", seconds(run.took));
   }
+  end_object();
   if (previous != nullptr) end_device(previous->label);
 
   for (const auto& [collector, sum] : healthy) {

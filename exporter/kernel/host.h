@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exporter/kernel/call_tracker.h"
+#include "exporter/kernel/ethtool.h"
 #include "exporter/kernel/rdma.h"
 #include "exporter/kernel/route.h"
 
@@ -23,8 +24,9 @@ struct Host {
   // The running kernel's own trees. A made tree or a recording has no netlink beside it, and reading it cannot make a
   // driver log or wait.
   bool live = true;
-  std::shared_ptr<RdmaSource> rdma;     // null: made tree, all comes from sysfs
-  std::shared_ptr<RouteSource> routes;  // null: the tables in procfs
+  std::shared_ptr<RdmaSource> rdma;        // null: made tree, all comes from sysfs
+  std::shared_ptr<EthtoolSource> ethtool;  // null: made tree
+  std::shared_ptr<RouteSource> routes;     // null: the tables in procfs
   std::shared_ptr<CallTracker> calls = std::make_shared<CallTracker>();
 
   std::string kernel_log;  // device node of the kernel's log; empty: none that tells of this host

@@ -10,16 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
-#include <string_view>
 #include <vector>
 
 #include "exporter/base/result.h"
+#include "exporter/kernel/netlink_attribute.h"
 #include "exporter/kernel/rdma.h"
 
 namespace roce {
-
-using Bytes = std::span<const std::byte>;
 
 namespace rdma_abi {
 
@@ -75,30 +72,6 @@ enum Attribute : std::uint16_t {
 };
 
 }  // namespace rdma_abi
-
-// One netlink attribute: its type without the flag bits, and its payload.
-struct NetlinkAttribute {
-  std::uint16_t type = 0;
-  Bytes payload;
-
-  // An unsigned number of 1, 2, 4 or 8 bytes in host order.
-  std::optional<std::uint64_t> number() const;
-  // The text up to the first NUL or the end.
-  std::string_view text() const;
-};
-
-// Walks a sequence of attributes. Padding (type 0) is passed over.
-class AttributeReader {
- public:
-  explicit AttributeReader(Bytes bytes) : rest_(bytes) {}
-  // False at the end and at the first attribute whose length does not add up; then `malformed` tells which.
-  bool next(NetlinkAttribute& out);
-  bool malformed() const { return malformed_; }
-
- private:
-  Bytes rest_;
-  bool malformed_ = false;
-};
 
 // `payload` is what follows the nlmsghdr (client NLDEV has no header of its own).
 Result<RdmaDevice> parse_rdma_device(Bytes payload);

@@ -4,9 +4,6 @@
 #include <linux/netlink.h>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
-#include <netlink/socket.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,69 +32,9 @@ constexpr std::size_t kMaxDatagrams = 65536;
 // The per-QP counter dump can go on without end when an entry does not fit the kernel's buffer.
 constexpr std::size_t kMaxIdleDatagrams = 64;
 constexpr auto kDumpLimit = std::chrono::seconds(10);
-constexpr timeval kReceiveTimeout{2, 0};
 
-struct FreeSocket {
-  void operator()(nl_sock* socket) const { nl_socket_free(socket); }
-};
 struct FreeMessage {
   void operator()(nl_msg* message) const { nlmsg_free(message); }
-};
-
-int errno_or(int fallback) { return errno != 0 ? errno : fallback; }
-
-class KernelChannel final : public NetlinkChannel {
- public:
-  static Result<std::unique_ptr<NetlinkChannel>> open() {
-    std::unique_ptr<nl_sock, FreeSocket> socket(nl_socket_alloc());
-    if (!socket) return fail_errno(ENOMEM, "rdma netlink socket");
-    errno = 0;
-    if (nl_connect(socket.get(), rdma_abi::kNetlinkRdma) < 0) return fail_errno(errno_or(EIO), "rdma netlink socket");
-    const int fd = nl_socket_get_fd(socket.get());
-    const int on = 1;
-    // Without these two an error lacks its text or carries the request along: no reason to fail.
-    (void)setsockopt(fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof on);
-    (void)setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof on);
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kReceiveTimeout, sizeof kReceiveTimeout) != 0)
-      return fail_errno(errno, "rdma netlink socket");
-    return std::make_unique<KernelChannel>(std::move(socket));
-  }
-
-  explicit KernelChannel(std::unique_ptr<nl_sock, FreeSocket> socket) : socket_(std::move(socket)) {}
-
-  Result<void> send(std::span<const std::byte> message) override {
-    sockaddr_nl kernel{};
-    kernel.nl_family = AF_NETLINK;
-    for (;;) {
-      if (sendto(nl_socket_get_fd(socket_.get()), message.data(), message.size(), 0,
-                 reinterpret_cast<const sockaddr*>(&kernel), sizeof kernel) >= 0)
-        return {};
-      if (errno != EINTR) return fail_errno(errno, "rdma netlink send");
-    }
-  }
-
-  Result<std::size_t> receive(std::span<std::byte> buffer) override {
-    for (;;) {
-      sockaddr_nl sender{};
-      iovec part{buffer.data(), buffer.size()};
-      msghdr header{};
-      header.msg_name = &sender;
-      header.msg_namelen = sizeof sender;
-      header.msg_iov = &part;
-      header.msg_iovlen = 1;
-      const ssize_t size = recvmsg(nl_socket_get_fd(socket_.get()), &header, 0);
-      if (size < 0) {
-        if (errno == EINTR) continue;
-        return fail_errno(errno, "rdma netlink receive");
-      }
-      if (sender.nl_pid != 0) continue;  // another process wrote to this socket
-      if ((header.msg_flags & MSG_TRUNC) != 0) return fail_errno(EMSGSIZE, "rdma netlink receive");
-      return static_cast<std::size_t>(size);
-    }
-  }
-
- private:
-  std::unique_ptr<nl_sock, FreeSocket> socket_;
 };
 
 struct Argument {
@@ -128,30 +65,6 @@ struct Sink {
   std::function<Result<bool>(Bytes)> take;
 };
 
-// The kernel's explanation in an error or end message, empty when it gave none.
-std::string explanation(const nlmsghdr& header, Bytes payload) {
-  if ((header.nlmsg_flags & NLM_F_ACK_TLVS) == 0) return {};
-  std::size_t offset = sizeof(std::int32_t);
-  if (header.nlmsg_type == NLMSG_ERROR) {
-    nlmsgerr error{};
-    if (payload.size() < sizeof error) return {};
-    std::memcpy(&error, payload.data(), sizeof error);
-    offset = sizeof error;
-    if ((header.nlmsg_flags & NLM_F_CAPPED) == 0) {
-      // The request's payload comes first.
-      if (error.msg.nlmsg_len < sizeof(nlmsghdr)) return {};
-      offset += (std::size_t{error.msg.nlmsg_len} - sizeof(nlmsghdr) + 3) & ~std::size_t{3};
-    }
-  }
-  if (offset > payload.size()) return {};
-  AttributeReader reader(payload.subspan(offset));
-  NetlinkAttribute attribute;
-  while (reader.next(attribute)) {
-    if (attribute.type == NLMSGERR_ATTR_MSG) return std::string(attribute.text());
-  }
-  return {};
-}
-
 enum class Progress { kMore, kDone, kInterrupted };
 
 class NetlinkRdma final : public RdmaSource {
@@ -160,7 +73,8 @@ class NetlinkRdma final : public RdmaSource {
       : class_path_(sysfs_root + "/class/infiniband"),
         core_path_(sysfs_root + "/module/ib_core"),
         tracker_(std::move(tracker)),
-        connect_(connect ? std::move(connect) : &KernelChannel::open) {}
+        connect_(connect ? std::move(connect)
+                         : [] { return open_netlink_channel(rdma_abi::kNetlinkRdma, "rdma netlink"); }) {}
 
   Result<std::vector<RdmaDevice>> devices() override {
     std::vector<RdmaDevice> all;
@@ -357,7 +271,7 @@ class NetlinkRdma final : public RdmaSource {
         }
         if (code < 0 && code >= -4095) {
           std::string title = request.title();
-          if (const std::string why = explanation(header, payload); !why.empty()) title += " (" + why + ")";
+          if (const std::string why = netlink_explanation(header, payload); !why.empty()) title += " (" + why + ")";
           return fail_errno(-code, std::move(title));
         }
         if (code < 0) return fail(ErrorKind::kMalformed, request.title());

@@ -10,29 +10,14 @@
 // what kernel or driver cannot do is kUnsupported (the kernel says EINVAL for both, so the device is asked for again).
 #pragma once
 
-#include <cstddef>
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 
-#include "exporter/base/result.h"
 #include "exporter/kernel/call_tracker.h"
+#include "exporter/kernel/netlink_channel.h"
 #include "exporter/kernel/rdma.h"
 
 namespace roce {
-
-// A datagram connection with the kernel, for one request at a time.
-class NetlinkChannel {
- public:
-  virtual ~NetlinkChannel() = default;
-  virtual Result<void> send(std::span<const std::byte> message) = 0;
-  // Waits for one datagram from the kernel and gives its size. Error.err: EAGAIN none came in time, ENOBUFS some were
-  // lost, EMSGSIZE it is larger than the buffer.
-  virtual Result<std::size_t> receive(std::span<std::byte> buffer) = 0;
-};
-
-using NetlinkConnect = std::function<Result<std::unique_ptr<NetlinkChannel>>()>;
 
 // `sysfs_root`: where `class/infiniband` and `module/ib_core` tell whether the RDMA core is loaded. `tracker` may be
 // null. `connect` replaces the kernel's socket (tests).

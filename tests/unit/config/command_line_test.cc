@@ -94,6 +94,8 @@ TEST(CommandLine, EveryFlagArrives) {
                                 "--collector.netdev.device-include",
                                 "-x|eth.*",
                                 "--collector.netdev.device-exclude=",
+                                "--collector.ethtool.raw",
+                                "--collector.ethtool.per-queue=true",
                                 "--collector.qp.max=5",
                                 "--sampler.interval=250ms",
                                 "--compat.node-infiniband",
@@ -115,6 +117,8 @@ TEST(CommandLine, EveryFlagArrives) {
   EXPECT_EQ(options.rdma_devices.exclude, "[a]");
   EXPECT_EQ(options.netdevs.include, "-x|eth.*");
   EXPECT_EQ(options.netdevs.exclude, "");
+  EXPECT_TRUE(options.ethtool_raw);
+  EXPECT_TRUE(options.ethtool_per_queue);
   EXPECT_EQ(options.qp_max, 5u);
   EXPECT_EQ(options.sampler_interval, std::chrono::milliseconds(250));
   EXPECT_TRUE(options.compat_node_infiniband);
@@ -193,7 +197,6 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{{"--sysfs=/x"}, "found the unknown flag `--sysfs`" + kListed + "; did you mean `--path.sysfs`?"},
         Bad{{"--no-colector.qp"},
             "found the unknown flag `--no-colector.qp`" + kListed + "; did you mean `--no-collector.qp`?"},
-        Bad{{"--collector.ethtool.raw"}, "found the unknown flag `--collector.ethtool.raw`" + kListed},
         Bad{{"--retention.time=1s"}, "found the unknown flag `--retention.time`" + kListed},
         Bad{{"--bad\n\x1b[31m=1"}, "found the unknown flag `--bad\\n\\x1b[31m`" + kListed},
         Bad{{"--log.level", "loud"}, "--log.level: found `loud`, allowed debug, info, warn or error"},

@@ -117,7 +117,8 @@ TEST_P(BadConfigFile, IsOneLineThatNamesTheLineAndTheKey) {
   EXPECT_EQ(options.error(), "c.yml:" + GetParam().message);
 }
 
-const std::string kTop = ", allowed web, path, collectors, rdma, netdev, qp, sampler, compat, hide_identity or log";
+const std::string kTop =
+    ", allowed web, path, collectors, rdma, netdev, ethtool, qp, sampler, compat, hide_identity or log";
 const std::string kWeb = ", allowed listen_addresses, telemetry_path, config_file, max_requests or enable_lifecycle";
 const std::string kRegexp = ", allowed a regular expression in RE2 syntax";
 
@@ -277,6 +278,8 @@ TEST(ShippedExample, IsGoodAsItIsAndWithEverySettingUncommented) {
                                                 {"port_counters", true, ""},
                                                 {"rdma_resources", true, ""},
                                                 {"rdma_gid", true, ""},
+                                                {"ethtool", true, ""},
+                                                {"link", true, ""},
                                                 {"cm_messages", true, ""},
                                                 {"qp_counters", false, ""},
                                                 {"nvme", true, ""},

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/kernel/generic_netlink.h"
+
+#include <linux/genetlink.h>
+#include <linux/netlink.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace roce {
+namespace {
+
+constexpr std::size_t kBufferSize = 32768;
+constexpr std::size_t kMaxDatagrams = 256;
+constexpr auto kLookAgain = std::chrono::seconds(60);
+
+std::vector<std::byte> with_header(std::uint8_t command, std::uint8_t version, Bytes attributes) {
+  genlmsghdr header{};
+  header.cmd = command;
+  header.version = version;
+  std::vector<std::byte> payload(GENL_HDRLEN + attributes.size());
+  std::memcpy(payload.data(), &header, sizeof header);
+  std::copy(attributes.begin(), attributes.end(), payload.begin() + GENL_HDRLEN);
+  return payload;
+}
+
+// The number of the family in one entry of the list; nothing for the entry of another one.
+std::optional<std::uint16_t> id_in(Bytes payload, std::string_view family) {
+  if (payload.size() < GENL_HDRLEN) return std::nullopt;
+  std::optional<std::uint16_t> id;
+  bool found = false;
+  AttributeReader reader(payload.subspan(GENL_HDRLEN));
+  for (NetlinkAttribute a; reader.next(a);) {
+    if (a.type == CTRL_ATTR_FAMILY_NAME) found = a.text() == family;
+    if (a.type == CTRL_ATTR_FAMILY_ID)
+      if (const auto number = a.number(); number && *number <= 0xffffU) id = static_cast<std::uint16_t>(*number);
+  }
+  return found ? id : std::nullopt;
+}
+
+}  // namespace
+
+AttributeWriter& AttributeWriter::raw(std::uint16_t type, Bytes payload) {
+  const auto length = static_cast<std::uint16_t>(NLA_HDRLEN + payload.size());
+  const std::size_t begin = bytes_.size();
+  bytes_.resize(begin + NLA_HDRLEN + ((payload.size() + 3) & ~std::size_t{3}));
+  std::memcpy(bytes_.data() + begin, &length, sizeof length);
+  std::memcpy(bytes_.data() + begin + sizeof length, &type, sizeof type);
+  std::copy(payload.begin(), payload.end(), bytes_.begin() + static_cast<std::ptrdiff_t>(begin) + NLA_HDRLEN);
+  return *this;
+}
+
+AttributeWriter& AttributeWriter::u32(std::uint16_t type, std::uint32_t value) {
+  return raw(type, std::as_bytes(std::span(&value, 1)));
+}
+
+AttributeWriter& AttributeWriter::text(std::uint16_t type, std::string_view value) {
+  const std::string copy(value);
+  return raw(type, std::as_bytes(std::span(copy.c_str(), copy.size() + 1)));
+}
+
+AttributeWriter& AttributeWriter::nest(std::uint16_t type, const AttributeWriter& inner) {
+  return raw(static_cast<std::uint16_t>(type | NLA_F_NESTED), inner.bytes());
+}
+
+GenericNetlink::GenericNetlink(std::string family, std::uint8_t version, std::shared_ptr<CallTracker> tracker,
+                               NetlinkConnect connect)
+    : family_(std::move(family)),
+      version_(version),
+      tracker_(std::move(tracker)),
+      connect_(connect ? std::move(connect)
+                       : NetlinkConnect([] { return open_netlink_channel(NETLINK_GENERIC, "generic netlink"); })) {}
+
+Result<std::vector<std::byte>> GenericNetlink::ask(std::uint8_t command, Bytes attributes, std::string_view call,
+                                                   const std::string& object) {
+  ROCE_TRY(const auto channel, connect_());
+  const CallTracker::Scope scope(tracker_.get(), call, object);
+  ROCE_TRY(const std::uint16_t id, family_id(*channel));
+  auto answer = netlink_ask(*channel, id, with_header(command, version_, attributes), std::string(call) + " " + object);
+  if (!answer) {
+    if (answer.error().err == ENOENT) {
+      // No family of that number any more: its module was loaded anew.
+      const std::lock_guard lock(mutex_);
+      id_.reset();
+      look_again_ = {};
+    }
+    return answer;
+  }
+  if (answer->size() < GENL_HDRLEN) return fail(ErrorKind::kMalformed, std::string(call) + " " + object);
+  answer->erase(answer->begin(), answer->begin() + GENL_HDRLEN);
+  return answer;
+}
+
+Result<std::uint16_t> GenericNetlink::family_id(NetlinkChannel& channel) {
+  const std::string title = "generic netlink family " + family_;
+  {
+    const std::lock_guard lock(mutex_);
+    if (id_) return *id_;
+    if (Clock::now() < look_again_) return fail(ErrorKind::kAbsent, title);
+  }
+  constexpr std::uint32_t kSequence = 0x67656e6c;
+  const auto payload = with_header(CTRL_CMD_GETFAMILY, 1, {});
+  nlmsghdr request{};
+  request.nlmsg_len = static_cast<std::uint32_t>(sizeof request + payload.size());
+  request.nlmsg_type = GENL_ID_CTRL;
+  request.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.nlmsg_seq = kSequence;
+  std::vector<std::byte> message(request.nlmsg_len);
+  std::memcpy(message.data(), &request, sizeof request);
+  std::copy(payload.begin(), payload.end(), message.begin() + sizeof request);
+  ROCE_TRY_VOID(channel.send(message));
+
+  std::optional<std::uint16_t> id;
+  std::array<std::byte, kBufferSize> buffer;  // NOLINT: filled by receive
+  for (std::size_t i = 0; i < kMaxDatagrams; ++i) {
+    const auto size = channel.receive(buffer);
+    if (!size) {
+      if (size.error().err == EAGAIN) return fail(ErrorKind::kTimeout, title, ETIMEDOUT);
+      return fail(size.error().kind, title, size.error().err);
+    }
+    Bytes rest = Bytes(buffer).first(*size);
+    while (!rest.empty()) {
+      nlmsghdr header{};
+      if (rest.size() < sizeof header) return fail(ErrorKind::kMalformed, title);
+      std::memcpy(&header, rest.data(), sizeof header);
+      if (header.nlmsg_len < sizeof header || header.nlmsg_len > rest.size()) return fail(ErrorKind::kMalformed, title);
+      const Bytes content = rest.subspan(sizeof header, header.nlmsg_len - sizeof header);
+      rest = rest.subspan(std::min((std::size_t{header.nlmsg_len} + 3) & ~std::size_t{3}, rest.size()));
+      if (header.nlmsg_seq != kSequence) continue;
+      if (header.nlmsg_type == NLMSG_ERROR || header.nlmsg_type == NLMSG_DONE) {
+        const std::lock_guard lock(mutex_);
+        id_ = id;
+        if (id) return *id;
+        look_again_ = Clock::now() + kLookAgain;
+        return fail(ErrorKind::kAbsent, title);
+      }
+      if (!id) id = id_in(content, family_);
+    }
+  }
+  return fail(ErrorKind::kMalformed, title + ": the list does not end");
+}
+
+}  // namespace roce
