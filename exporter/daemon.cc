@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/daemon.h"
 
+#include <linux/capability.h>
 #include <linux/magic.h>
 #include <pthread.h>
 #include <re2/re2.h>
@@ -19,6 +20,8 @@
 #include "exporter/kernel/ethtool_live.h"
 #include "exporter/kernel/ethtool_recorded.h"
 #include "exporter/kernel/files.h"
+#include "exporter/kernel/pci.h"
+#include "exporter/kernel/privileges.h"
 #include "exporter/kernel/rdma_netlink.h"
 #include "exporter/kernel/rdma_recorded.h"
 #include "exporter/kernel/uevents.h"
@@ -128,6 +131,23 @@ std::vector<std::string> recorded_netdevs(const Host& host, const std::string& r
   return {""};
 }
 
+// A unit may grant CAP_SYS_ADMIN for these files alone: they are opened, then it is given up. Root stays root.
+std::shared_ptr<const PciConfigFiles> open_pci_config(const Host& host,
+                                                      const std::function<bool(std::string_view)>& wanted) {
+  if (geteuid() == 0 || !has_capability(CAP_SYS_ADMIN)) return nullptr;
+  auto files = std::make_shared<PciConfigFiles>();
+  if (const auto names = list_directory(host.rdma_class()))
+    for (const std::string& name : *names)
+      if (wanted(name))
+        if (const auto path = find_pci_path(host, host.rdma_class() + "/" + name + "/device", ""))
+          for (const PciFunction& hop : path->hops) files->add(hop);
+  if (const auto dropped = drop_capability(CAP_SYS_ADMIN); !dropped)
+    log::warn("CAP_SYS_ADMIN stays in effect", {{"err", dropped.error().message()}});
+  else
+    log::info("PCI configuration opened, CAP_SYS_ADMIN given up", {{"functions", files->size()}});
+  return files;
+}
+
 }  // namespace
 
 std::vector<CollectorChoice> collector_choices() {
@@ -150,6 +170,7 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
     host->recorded_netdevs = recorded_netdevs(*host, options.replay);
     ROCE_TRY(host->rdma, open_rdma_recording(options.replay));
     ROCE_TRY(host->ethtool, open_ethtool_recording(options.replay));
+    host->devlink = open_devlink_recording();
     return host;
   }
   host->sysfs = options.sysfs;
@@ -162,6 +183,8 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
   if (host->sysfs == "/sys" && host->live) {
     host->rdma = open_rdma_netlink(host->sysfs, host->calls);
     host->routes = open_route_netlink(host->calls);
+    host->devlink = open_devlink_netlink(host->calls);
+    host->pci_config = open_pci_config(*host, name_filter(options.rdma_devices));
     host->kernel_log = "/dev/kmsg";
     host->ethtool = open_ethtool(host->calls);
   }

@@ -174,6 +174,7 @@ constexpr CollectorText kCollectors[] = {
     {"storage_modules", "Kernel modules that carry storage over RDMA."},
     {"pcie", "The PCI Express path of each RDMA device."},
     {"hwmon", "Temperatures of each RDMA device and its modules."},
+    {"devlink", "Health reporters of each RDMA device's driver."},
     {"interrupts", "Completion interrupts of each RDMA device and the CPUs that take them."},
     {"host_path", "What the host's own processing adds: softirqs, the network stack, waiting for a CPU."},
     {"cpu_power", "CPU settings that add latency."},

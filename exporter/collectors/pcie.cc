@@ -98,7 +98,7 @@ class PcieCollector : public Collector {
     const std::string& name = device().name;
     const PciFunction& own = path.hops.front();
     const End first = path.shares_function ? End{} : read_end(own.path);
-    const auto config = read_pci_config(own.path);
+    const auto config = read_pci_config(own.path, host().pci_config.get());
     const bool lost = first.all_ones || (config && config->lost);
     if (config || first.lanes || first.max_lanes || lost) part.samples.add(metric::pcie_device_lost, {name}, lost);
     if (lost || path.shares_function) return lost;
@@ -107,7 +107,7 @@ class PcieCollector : public Collector {
     for (const PciFunction& hop : path.hops) {
       read_errors(hop, part);
       if (&hop == &own) continue;
-      if (const auto port = read_pci_config(hop.path); port && port->settings && port->settings->max_payload)
+      if (const auto port = read_pci_config(hop.path, host().pci_config.get()); port && port->settings && port->settings->max_payload)
         part.samples.add(metric::pcie_max_payload, {name, hop.address}, std::uint64_t{*port->settings->max_payload});
     }
     return false;

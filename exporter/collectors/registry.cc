@@ -4,6 +4,7 @@
 #include "exporter/collectors/cm_messages.h"
 #include "exporter/collectors/collector.h"
 #include "exporter/collectors/cpu_power.h"
+#include "exporter/collectors/devlink.h"
 #include "exporter/collectors/ethtool.h"
 #include "exporter/collectors/gds.h"
 #include "exporter/collectors/host_path.h"
@@ -62,6 +63,8 @@ constexpr CollectorEntry kCollectors[] = {
      make_pcie_collector},
     {"hwmon", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "temperatures of devices and modules",
      make_hwmon_collector},
+    {"devlink", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "health reporters of the driver",
+     make_devlink_collector},
     {"interrupts", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "completion interrupts and their CPUs",
      make_interrupts_collector},
     {"host_path", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "softirqs, network stack, CPU pressure",

@@ -69,7 +69,7 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
 }
 
 Result<std::string> read_long_file(const std::string& path, std::size_t limit) {
-  constexpr std::size_t kStep = 65536;
+  constexpr std::size_t kStep = 16384;
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (fd.get() < 0) return fail_errno(errno, path);
   std::string text;

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "exporter/kernel/netlink_dump.h"
+
 namespace roce {
 namespace {
 
@@ -81,17 +83,33 @@ Result<std::vector<std::byte>> GenericNetlink::ask(std::uint8_t command, Bytes a
   ROCE_TRY(const std::uint16_t id, family_id(*channel));
   auto answer = netlink_ask(*channel, id, with_header(command, version_, attributes), std::string(call) + " " + object);
   if (!answer) {
-    if (answer.error().err == ENOENT) {
-      // No family of that number any more: its module was loaded anew.
-      const std::lock_guard lock(mutex_);
-      id_.reset();
-      look_again_ = {};
-    }
+    if (answer.error().err == ENOENT) forget_family();
     return answer;
   }
   if (answer->size() < GENL_HDRLEN) return fail(ErrorKind::kMalformed, std::string(call) + " " + object);
   answer->erase(answer->begin(), answer->begin() + GENL_HDRLEN);
   return answer;
+}
+
+Result<void> GenericNetlink::dump(std::uint8_t command, Bytes attributes, std::string_view call,
+                                  const std::string& object, const std::function<Result<void>(Bytes)>& take) {
+  ROCE_TRY(const auto channel, connect_());
+  const CallTracker::Scope scope(tracker_.get(), call, object);
+  ROCE_TRY(const std::uint16_t id, family_id(*channel));
+  const std::string title = std::string(call) + " " + object;
+  auto done = netlink_dump(*channel, id, with_header(command, version_, attributes), title, [&](Bytes payload) {
+    if (payload.size() < GENL_HDRLEN) return Result<void>(fail(ErrorKind::kMalformed, title));
+    return take(payload.subspan(GENL_HDRLEN));
+  });
+  if (!done && done.error().err == ENOENT) forget_family();
+  return done;
+}
+
+// No family of that number any more: its module was loaded anew.
+void GenericNetlink::forget_family() {
+  const std::lock_guard lock(mutex_);
+  id_.reset();
+  look_again_ = {};
 }
 
 Result<std::uint16_t> GenericNetlink::family_id(NetlinkChannel& channel) {

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,9 +48,15 @@ class GenericNetlink {
   Result<std::vector<std::byte>> ask(std::uint8_t command, Bytes attributes, std::string_view call,
                                      const std::string& object);
 
+  // A list: the attributes of each of its messages go to `take`, which may end it with an error. kBusy: the list
+  // changed while it was read.
+  Result<void> dump(std::uint8_t command, Bytes attributes, std::string_view call, const std::string& object,
+                    const std::function<Result<void>(Bytes)>& take);
+
  private:
   using Clock = std::chrono::steady_clock;
   Result<std::uint16_t> family_id(NetlinkChannel& channel);
+  void forget_family();
 
   const std::string family_;
   const std::uint8_t version_;

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "exporter/kernel/call_tracker.h"
+#include "exporter/kernel/devlink.h"
 #include "exporter/kernel/ethtool.h"
+#include "exporter/kernel/pci.h"
 #include "exporter/kernel/rdma.h"
 #include "exporter/kernel/route.h"
 
@@ -29,6 +31,8 @@ struct Host {
   std::shared_ptr<RouteSource> routes;     // null: the tables in procfs
   std::shared_ptr<CallTracker> calls = std::make_shared<CallTracker>();
 
+  std::shared_ptr<DevlinkSource> devlink;            // null: made tree
+  std::shared_ptr<const PciConfigFiles> pci_config;  // null: opened by path
   std::string kernel_log;  // device node of the kernel's log; empty: none that tells of this host
 
   // The network devices that a recording names beyond its sysfs; "" is one whose name was not recorded.

@@ -11,6 +11,7 @@
 
 #include "exporter/base/parse.h"
 #include "exporter/kernel/files.h"
+#include "exporter/kernel/host.h"
 #include "exporter/kernel/inventory.h"
 
 namespace roce {
@@ -72,6 +73,26 @@ Result<PciSettings> find_capability(const ReadConfig& read, std::span<const std:
   return fail(at >= kHeaderSize ? ErrorKind::kMalformed : ErrorKind::kUnsupported, object);
 }
 
+int open_config(const std::string& path) {
+  return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+ReadConfig reader_of(int fd, const std::string& path) {
+  return [fd, path](std::size_t offset, std::span<std::uint8_t> out) -> Result<std::size_t> {
+    std::size_t used = 0;
+    while (used < out.size()) {
+      const ssize_t n = pread(fd, out.data() + used, out.size() - used, static_cast<off_t>(offset + used));
+      if (n == 0) break;
+      if (n < 0) {
+        if (errno == EINTR) continue;
+        return fail_errno(errno, path);
+      }
+      used += static_cast<std::size_t>(n);
+    }
+    return used;
+  };
+}
+
 }  // namespace
 
 Result<PciPath> find_pci_path(const Host& host, const std::string& device_dir, const std::string& address) {
@@ -120,25 +141,28 @@ Result<PciConfig> parse_pci_config(const ReadConfig& read, const std::string& ob
   return config;
 }
 
-Result<PciConfig> read_pci_config(const std::string& function_path) {
+PciConfigFiles::~PciConfigFiles() {
+  for (const auto& [path, fd] : files_) close(fd);
+}
+
+void PciConfigFiles::add(const PciFunction& function) {
+  if (files_.contains(function.path)) return;
+  if (const int fd = open_config(function.path + "/config"); fd >= 0) files_.emplace(function.path, fd);
+}
+
+int PciConfigFiles::find(const std::string& function_path) const {
+  const auto at = files_.find(function_path);
+  return at == files_.end() ? -1 : at->second;
+}
+
+Result<PciConfig> read_pci_config(const std::string& function_path, const PciConfigFiles* opened) {
   const std::string path = function_path + "/config";
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (const int kept = opened != nullptr ? opened->find(function_path) : -1; kept >= 0)
+    if (auto config = parse_pci_config(reader_of(kept, path), path); config || config.error().err != ENODEV)
+      return config;
+  const int fd = open_config(path);
   if (fd < 0) return fail_errno(errno, path);
-  auto config = parse_pci_config(
-      [&](std::size_t offset, std::span<std::uint8_t> out) -> Result<std::size_t> {
-        std::size_t used = 0;
-        while (used < out.size()) {
-          const ssize_t n = pread(fd, out.data() + used, out.size() - used, static_cast<off_t>(offset + used));
-          if (n == 0) break;
-          if (n < 0) {
-            if (errno == EINTR) continue;
-            return fail_errno(errno, path);
-          }
-          used += static_cast<std::size_t>(n);
-        }
-        return used;
-      },
-      path);
+  auto config = parse_pci_config(reader_of(fd, path), path);
   close(fd);
   return config;
 }

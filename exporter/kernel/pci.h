@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,9 +16,10 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/kernel/host.h"
 
 namespace roce {
+
+struct Host;
 
 struct PciFunction {
   std::string address;  // 0000:3b:00.0; empty in a made tree that does not tell it
@@ -53,8 +55,29 @@ using ReadConfig = std::function<Result<std::size_t>(std::size_t offset, std::sp
 
 // Any bytes may come back; a chain of capabilities without end is kMalformed.
 Result<PciConfig> parse_pci_config(const ReadConfig& read, const std::string& object);
-// The same for the file `config` in the function's directory.
-Result<PciConfig> read_pci_config(const std::string& function_path);
+
+// The `config` files of functions, opened while the process may read all of them. The kernel goes by the permission of
+// whoever opened a file, so they stay readable once it is given up. Filled by one thread, then read-only.
+class PciConfigFiles {
+ public:
+  PciConfigFiles() = default;
+  ~PciConfigFiles();
+  PciConfigFiles(const PciConfigFiles&) = delete;
+  PciConfigFiles& operator=(const PciConfigFiles&) = delete;
+
+  // What cannot be opened is passed over.
+  void add(const PciFunction& function);
+  // File descriptor of the function in that directory; -1: none.
+  int find(const std::string& function_path) const;
+  std::size_t size() const { return files_.size(); }
+
+ private:
+  std::map<std::string, int, std::less<>> files_;
+};
+
+// The same for the file `config` in the function's directory, by `opened` (may be null) where it holds that. A device
+// that was plugged in anew is opened by its path.
+Result<PciConfig> read_pci_config(const std::string& function_path, const PciConfigFiles* opened);
 
 // "16.0 GT/s PCIe" and "8 GT/s" to transfers per second of one lane; nothing for "Unknown" and other texts.
 std::optional<std::uint64_t> parse_link_speed(std::string_view text);

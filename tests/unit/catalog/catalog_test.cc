@@ -76,7 +76,7 @@ TEST(Metrics, EveryOneBelongsToAKnownCollector) {
       "rdma_resources", "qp_counters", "ethtool",    "link",          "sampler",     "nvme",
       "nfs_rdma",       "iser",        "nvmet",      "gds",           "exporter",    "storage_modules",
       "pcie",           "hwmon",       "interrupts", "host_path",     "cpu_power",   "kernel_settings",
-      "kernel_log"};
+      "kernel_log",     "devlink"};
   const std::set<std::string_view> off = {"kernel_log", "qp_counters", "sampler"};
   for (const MetricDesc& m : all_metrics()) {
     EXPECT_TRUE(collectors.contains(m.collector)) << m.name;

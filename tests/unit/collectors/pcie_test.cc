@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "exporter/kernel/devlink.h"
 #include "tests/unit/collectors/collector_fixture.h"
 
 namespace roce {
@@ -273,6 +274,52 @@ TEST_F(PcieTest, TheClassOfSensorsIsSearchedWhereTheFunctionHasNone) {
   const std::string text = page("hwmon", "mlx5_0");
   EXPECT_THAT(text, HasSubstr("} 51\n"));
   EXPECT_THAT(text, Not(HasSubstr("} 33\n")));
+}
+
+// ---- devlink ----
+
+class FakeDevlink : public DevlinkSource {
+ public:
+  Result<std::vector<HealthReporter>> health_reporters(const DevlinkHandle& device) override {
+    asked = device;
+    return answer;
+  }
+  Result<std::vector<HealthReporter>> answer;
+  DevlinkHandle asked;
+};
+
+TEST_F(PcieTest, HealthReportersOfOneNameAreAddedUp) {
+  add_nic();
+  const auto devlink = std::make_shared<FakeDevlink>();
+  devlink->answer = std::vector<HealthReporter>{
+      {{}, "fw", std::nullopt, false, 3, 2}, {{}, "tx", 1, true, 5, 4}, {{}, "tx", 2, false, 6, 6}};
+  host_->devlink = devlink;
+  const auto collector = create("devlink", "mlx5_0");
+  std::string text = page(*collector);
+  EXPECT_EQ(devlink->asked, (DevlinkHandle{"pci", "0000:3b:00.0"}));
+  EXPECT_THAT(text, HasSubstr("roce_devlink_health_state{device=\"mlx5_0\",reporter=\"fw\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("roce_devlink_health_state{device=\"mlx5_0\",reporter=\"tx\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("roce_devlink_health_errors_total{device=\"mlx5_0\",reporter=\"tx\"} 11\n"));
+  EXPECT_THAT(text, HasSubstr("roce_devlink_health_recoveries_total{device=\"mlx5_0\",reporter=\"tx\"} 10\n"));
+  devlink->answer = std::vector<HealthReporter>{{{}, "fw", std::nullopt, true, 4, 2}};
+  text = page(*collector);
+  EXPECT_THAT(text, HasSubstr("roce_devlink_health_errors_total{device=\"mlx5_0\",reporter=\"fw\"} 4\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\"tx\"")));
+}
+
+TEST_F(PcieTest, WithoutDevlinkThereIsNothingAndInARecordingItSaysSo) {
+  add_nic();
+  const auto devlink = std::make_shared<FakeDevlink>();
+  host_->devlink = devlink;
+  devlink->answer = fail(ErrorKind::kAbsent, "family");
+  EXPECT_EQ(page("devlink", "mlx5_0"), "");
+  EXPECT_EQ(error_, "");
+  devlink->answer = fail(ErrorKind::kNotRecorded, "recording");
+  EXPECT_THAT(page("devlink", "mlx5_0"), HasSubstr("counter=\"devlink_health\",state=\"not_recorded\"} 1\n"));
+  EXPECT_EQ(error_, "");
+  devlink->answer = fail(ErrorKind::kTimeout, "kernel");
+  EXPECT_EQ(page("devlink", "mlx5_0"), "");
+  EXPECT_EQ(kind_, "timeout");
 }
 
 }  // namespace

@@ -290,6 +290,7 @@ TEST(ShippedExample, IsGoodAsItIsAndWithEverySettingUncommented) {
                                                 {"storage_modules", true, ""},
                                                 {"pcie", true, ""},
                                                 {"hwmon", true, ""},
+                                                {"devlink", true, ""},
                                                 {"interrupts", true, ""},
                                                 {"host_path", true, ""},
                                                 {"cpu_power", true, ""},

@@ -2,9 +2,15 @@
 #include "exporter/kernel/pci.h"
 
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "exporter/kernel/privileges.h"
+#include "tests/support/temp_tree.h"
 
 namespace roce {
 namespace {
@@ -83,6 +89,35 @@ TEST(PciConfig, AllOnesAreALostDevice) {
   auto bytes = std::vector<std::uint8_t>(64, 0xff);
   bytes[10] = 0;
   EXPECT_FALSE(parse(bytes)->lost);
+}
+
+// What was opened stays readable when its path no longer is; another function is opened by its path.
+TEST(PciConfigFiles, AnOpenedFileIsReadThroughWhatWasOpened) {
+  const TempTree tree;
+  tree.write("a/config", std::string(64, '\xff'));
+  PciConfigFiles files;
+  files.add({"0000:01:00.0", tree.path("a")});
+  files.add({"0000:02:00.0", tree.path("missing")});
+  EXPECT_EQ(files.size(), 1U);
+  tree.remove("a/config");
+  EXPECT_EQ(read_pci_config(tree.path("a"), nullptr).error().kind, ErrorKind::kAbsent);
+  EXPECT_TRUE(read_pci_config(tree.path("a"), &files)->lost);
+  tree.write("b/config", std::string(64, '\xff'));
+  EXPECT_TRUE(read_pci_config(tree.path("b"), &files)->lost);
+  EXPECT_EQ(read_pci_config(tree.path("missing"), &files).error().kind, ErrorKind::kAbsent);
+}
+
+TEST(Capability, IsThereUntilItIsDropped) {
+  EXPECT_FALSE(has_capability(64));
+  EXPECT_FALSE(drop_capability(64));
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool dropped = static_cast<bool>(drop_capability(CAP_SYS_ADMIN));
+    _exit(dropped && !has_capability(CAP_SYS_ADMIN) ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(LinkSpeed, KnowsOldAndNewSpellings) {
