@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts and bytes of the host: per-CPU tables, kernel log records, PCI configuration space.
+// Texts and bytes of the host: per-CPU tables, kernel log records, PCI configuration space, devlink messages.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <string_view>
 
 #include "exporter/collectors/interrupts.h"
 #include "exporter/collectors/kernel_log.h"
 #include "exporter/kernel/cpu_tables.h"
+#include "exporter/kernel/devlink.h"
 #include "exporter/kernel/kernel_log.h"
 #include "exporter/kernel/pci.h"
 
@@ -26,6 +28,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (row.cpu >= kMostCpus) std::abort();
   (void)parse_cpu_times(text);
   (void)parse_pressure_total(text);
+  if (const auto reporter = parse_health_reporter(std::as_bytes(std::span(data, size)));
+      reporter && reporter->name.empty())
+    std::abort();
   KernelRecord record;
   if (parse_kernel_record(text, record)) (void)classify_kernel_message(record.text);
   if (const auto speed = parse_link_speed(text); speed && *speed > 10'000'000'000'000) std::abort();
