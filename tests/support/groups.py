@@ -15,6 +15,7 @@ from harness import ROOT, Group
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "lab", "tests"))
 import core  # noqa: E402: the lab's tests stand beside the lab
+import plan  # noqa: E402
 
 ALL = [
     Group("format", "style of the sources", sources.format_rows),
@@ -29,7 +30,7 @@ ALL = [
     Group("sanitizers", "the cases again under ASan+UBSan and TSan", builds.sanitizer_rows, workers=1),
     Group("tidy", "clang-tidy 19", sources.tidy_rows),
     Group("fuzz", "corpus replay, then fuzzing", fuzz.rows),
-    Group("lab", "real kernels: soft-RoCE and simulated RNICs in virtual machines", core.rows, finish=core.clean_up),
-    Group("lab-sanitizers", "the lab again with the program under ASan+UBSan and TSan", core.sanitizer_rows, finish=core.clean_up),
+    Group("lab", "real kernels: soft-RoCE and simulated RNICs in virtual machines", plan.rows, finish=core.clean_up),
+    Group("lab-sanitizers", "the lab again with the program under ASan+UBSan and TSan", plan.sanitizer_rows, finish=core.clean_up),
     Group("bench", "cost of a scrape", bench.rows),
 ]

@@ -522,26 +522,5 @@ def core_rows(tag, full_only=False, soak=False):
     return rows
 
 
-def rows():
-    out = [Row("lab61-up", "2 nodes, kernel 6.1, up from nothing", lambda: up("6.1"), alone=True)]
-    out += core_rows("lab61", soak=True)
-    out.append(Row("lab61-down", "down", down, alone=True))
-    out.append(Row("lab612-up", "2 nodes, kernel 6.12", lambda: up("6.12"), full_only=True, alone=True))
-    out += core_rows("lab612", full_only=True)
-    out.append(Row("lab612-down", "down", down, full_only=True, alone=True))
-    out.append(Row("lab-no-rdma", "host without RDMA modules", lambda: host_without_rdma("6.1"), full_only=True, alone=True))
-    return out
-
-
-def sanitizer_rows():
-    out = []
-    for preset in ("asan", "tsan"):
-        out.append(Row(f"lab-{preset}-up", f"2 nodes, kernel 6.1, program under {preset}",
-                       lambda p=preset: up("6.1", p), full_only=True, alone=True))
-        out += core_rows(f"lab-{preset}", full_only=True)
-        out.append(Row(f"lab-{preset}-down", "down", down, full_only=True, alone=True))
-    return out
-
-
 def clean_up():
     lab("down", check=False)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tests run on which machines of the lab, in the order in which these are booted."""
+import core
+import fault_map
+import stock_tools
+from harness import Row
+
+
+def boot(tag, what, up, tests, full_only=False):
+    return [Row(f"{tag}-up", f"2 nodes, {what}", up, full_only=full_only, alone=True), *tests,
+            Row(f"{tag}-down", "down", core.down, full_only=full_only, alone=True)]
+
+
+def rows():
+    out = boot("lab61", "kernel 6.1, up from nothing", lambda: core.up("6.1"),
+               core.core_rows("lab61", soak=True) + stock_tools.rows("lab61") + fault_map.rows("lab61", full_only=True))
+    out += boot("lab612", "kernel 6.12", lambda: core.up("6.12"),
+                core.core_rows("lab612", full_only=True) + stock_tools.rows("lab612", full_only=True) + fault_map.rows("lab612", full_only=True),
+                full_only=True)
+    out.append(Row("lab-no-rdma", "host without RDMA modules", lambda: core.host_without_rdma("6.1"), full_only=True, alone=True))
+    return out
+
+
+def sanitizer_rows():
+    out = []
+    for preset in ("asan", "tsan"):
+        out += boot(f"lab-{preset}", f"kernel 6.1, program under {preset}", lambda p=preset: core.up("6.1", p),
+                    core.core_rows(f"lab-{preset}", full_only=True) + stock_tools.rows(f"lab-{preset}", full_only=True), full_only=True)
+    return out
