@@ -17,9 +17,12 @@
 #include <thread>
 
 #include "exporter/base/version.h"
+#include "exporter/kernel/dcb_netlink.h"
+#include "exporter/kernel/dcb_recorded.h"
 #include "exporter/kernel/ethtool_live.h"
 #include "exporter/kernel/ethtool_recorded.h"
 #include "exporter/kernel/files.h"
+#include "exporter/kernel/netdev_counters.h"
 #include "exporter/kernel/pci.h"
 #include "exporter/kernel/privileges.h"
 #include "exporter/kernel/rdma_netlink.h"
@@ -128,6 +131,9 @@ std::vector<std::string> recorded_netdevs(const Host& host, const std::string& r
   if (const auto names = list_directory(host.net_class()))
     for (const std::string& name : *names)
       if (name != "lo") return {};
+  // A recording of nothing but counters may name it there.
+  for (const NetdevCounters& counters : parse_proc_net_dev(read_file(host.procfs + "/net/dev").value_or("")))
+    if (counters.name != "lo") return {};
   return {""};
 }
 
@@ -171,6 +177,7 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
     ROCE_TRY(host->rdma, open_rdma_recording(options.replay));
     ROCE_TRY(host->ethtool, open_ethtool_recording(options.replay));
     host->devlink = open_devlink_recording();
+    host->dcb = open_dcb_recording(options.replay);
     return host;
   }
   host->sysfs = options.sysfs;
@@ -187,6 +194,7 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
     host->pci_config = open_pci_config(*host, name_filter(options.rdma_devices));
     host->kernel_log = "/dev/kmsg";
     host->ethtool = open_ethtool(host->calls);
+    host->dcb = open_dcb_netlink(host->calls);
   }
   return host;
 }

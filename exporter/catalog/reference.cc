@@ -182,6 +182,11 @@ constexpr CollectorText kCollectors[] = {
     {"kernel_log", "Kernel messages by class; opt-in, since it opens a device node."},
     {"ethtool", "The driver's own statistics of network devices: PFC, pause, physical port, PCIe, this function."},
     {"link", "Link state, pause, FEC and the standard statistics of network devices, by ethtool netlink."},
+    {"dcb", "Priority flow control, traffic classes, DSCP map and buffers, by data centre bridging."},
+    {"congestion_control", "ECN and its parameters, and defaults of the connection manager."},
+    {"netdev", "Network devices below the ports: MTU, state and the traffic of the kernel's stack."},
+    {"bond", "Bonds and their members."},
+    {"sriov", "Virtual functions and representors."},
     {"exporter", "The exporter itself: how reading went, and the program."},
 };
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The place to add a collector: one row here, its file pair beside this one, its metrics in exporter/catalog.
+#include "exporter/collectors/bond.h"
 #include "exporter/collectors/cm_messages.h"
 #include "exporter/collectors/collector.h"
+#include "exporter/collectors/congestion_control.h"
 #include "exporter/collectors/cpu_power.h"
+#include "exporter/collectors/dcb.h"
 #include "exporter/collectors/devlink.h"
 #include "exporter/collectors/ethtool.h"
 #include "exporter/collectors/gds.h"
@@ -15,6 +18,7 @@
 #include "exporter/collectors/kernel_log.h"
 #include "exporter/collectors/kernel_settings.h"
 #include "exporter/collectors/link.h"
+#include "exporter/collectors/netdev.h"
 #include "exporter/collectors/nfs_rdma.h"
 #include "exporter/collectors/nvme.h"
 #include "exporter/collectors/nvmet.h"
@@ -25,6 +29,7 @@
 #include "exporter/collectors/rdma_gid.h"
 #include "exporter/collectors/rdma_port.h"
 #include "exporter/collectors/rdma_resources.h"
+#include "exporter/collectors/sriov.h"
 #include "exporter/collectors/storage_modules.h"
 
 namespace roce {
@@ -75,6 +80,15 @@ constexpr CollectorEntry kCollectors[] = {
      make_kernel_settings_collector},
     {"kernel_log", false, Cadence::kScrape, Scope::kHost, LockClass::kNone, "kernel messages by class; opens /dev/kmsg",
      make_kernel_log_collector},
+    {"netdev", true, Cadence::kScrape, Scope::kNetdev, LockClass::kNone, "MTU, state and traffic of network devices",
+     make_netdev_collector},
+    {"bond", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "bonds and their members", make_bond_collector},
+    {"dcb", true, Cadence::kSlow, Scope::kNetdev, LockClass::kRtnl,
+     "priority flow control, traffic classes, DSCP map and buffers", make_dcb_collector},
+    {"congestion_control", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone,
+     "ECN, its parameters, and defaults of the connection manager", make_congestion_control_collector},
+    {"sriov", true, Cadence::kSlow, Scope::kRdma, LockClass::kRtnl, "virtual functions and representors",
+     make_sriov_collector},
     {"qp_counters", false, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "counter sets bound to QPs",
      make_qp_counters_collector},
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exporter/kernel/call_tracker.h"
+#include "exporter/kernel/dcb.h"
 #include "exporter/kernel/devlink.h"
 #include "exporter/kernel/ethtool.h"
 #include "exporter/kernel/pci.h"
@@ -29,6 +30,7 @@ struct Host {
   std::shared_ptr<RdmaSource> rdma;        // null: made tree, all comes from sysfs
   std::shared_ptr<EthtoolSource> ethtool;  // null: made tree
   std::shared_ptr<RouteSource> routes;     // null: the tables in procfs
+  std::shared_ptr<DcbSource> dcb;          // null: made tree
   std::shared_ptr<CallTracker> calls = std::make_shared<CallTracker>();
 
   std::shared_ptr<DevlinkSource> devlink;            // null: made tree

@@ -11,11 +11,13 @@
 
 #include "exporter/base/parse.h"
 #include "exporter/kernel/files.h"
+#include "exporter/kernel/netdev_counters.h"
 
 namespace roce {
 namespace {
 
 constexpr auto kLookUpAgain = std::chrono::seconds(60);
+constexpr std::size_t kMaxProcNetDev = std::size_t{1} << 20;
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kDrivers{{
     {"mlx5_core", "mlx5"},  {"mlx5_ib", "mlx5"},       {"mlx4_core", "mlx4"}, {"mlx4_ib", "mlx4"},
@@ -216,6 +218,7 @@ Inventory::KnownNetdev Inventory::look_up_netdev(const std::string& name) const 
     std::string physical = found.pci_address;
     if (const auto function = link_basename(dir + "/device/physfn")) physical = *function;
     found.card = physical.substr(0, physical.rfind('.'));
+    found.carries_rdma = exists(dir + "/device/infiniband");
   }
   if (found.card.empty()) found.card = name;
   if (!exists(dir + "/bonding")) return found;
@@ -239,6 +242,12 @@ void Inventory::refresh_netdevs(bool all_again, Clock::time_point now) {
   if (auto listed = list_directory(host_->net_class()))
     for (std::string& name : *listed)
       if (name != "lo" && name != "bonding_masters") names.push_back(std::move(name));
+  if (!host_->live) {
+    // Made trees may have the traffic counters of a network device and nothing else of it.
+    const auto text = read_file(host_->procfs + "/net/dev", kMaxProcNetDev);
+    for (NetdevCounters& counters : parse_proc_net_dev(text.value_or("")))
+      if (counters.name != "lo") names.push_back(std::move(counters.name));
+  }
   std::map<std::string, KnownNetdev> known;
   for (const std::string& name : names) {
     if (!netdev_wanted_(name) || known.contains(name)) continue;
@@ -263,6 +272,23 @@ InventoryNetdev Inventory::netdev(const std::string& name) const {
     netdev.pci_address = at->second.pci_address;
   }
   return netdev;
+}
+
+// The bond that an RDMA device stands on whose function has this network device; empty where it stands on the network
+// device alone. A card whose ports are aggregated has one RDMA device for all of them, at the first port's function.
+std::string Inventory::bond_of(const std::string& netdev) const {
+  const auto own = known_netdevs_.find(netdev);
+  if (own == known_netdevs_.end()) return {};
+  for (const auto& [name, bond] : known_netdevs_) {
+    if (bond.legs.size() < 2 || std::find(bond.legs.begin(), bond.legs.end(), netdev) == bond.legs.end()) continue;
+    const bool one_card = std::all_of(bond.legs.begin(), bond.legs.end(), [&](const std::string& leg) {
+      const auto at = known_netdevs_.find(leg);
+      return leg == netdev || (at != known_netdevs_.end() && !at->second.parent.empty() &&
+                               at->second.card == own->second.card && !at->second.carries_rdma);
+    });
+    if (one_card) return name;
+  }
+  return {};
 }
 
 std::vector<InventoryNetdev> Inventory::netdevs_of(const InventoryDevice& device) const {
@@ -303,6 +329,13 @@ void Inventory::attach_netdevs(DeviceList& list) {
     device = std::move(copy);
   };
   for (auto& device : list) {
+    for (std::size_t i = 0; i < device->ports.size(); ++i) {
+      std::string bond = device->ports[i].netdev.empty() ? std::string() : bond_of(device->ports[i].netdev);
+      if (bond.empty()) continue;
+      auto copy = std::make_shared<InventoryDevice>(*device);
+      copy->ports[i].netdev = std::move(bond);
+      device = std::move(copy);
+    }
     set_netdevs(device, netdevs_of(*device));
     if (!device->parent.empty()) parents.insert(device->parent);
   }

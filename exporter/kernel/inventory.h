@@ -97,6 +97,7 @@ class Inventory {
     std::string pci_address;
     std::string card;
     std::vector<std::string> legs;  // of a bond
+    bool carries_rdma = false;      // an RDMA device sits on the same function
     Clock::time_point looked_up;
   };
 
@@ -106,6 +107,7 @@ class Inventory {
   KnownNetdev look_up_netdev(const std::string& name) const;
   std::vector<InventoryNetdev> netdevs_of(const InventoryDevice& device) const;
   void attach_netdevs(DeviceList& list);
+  std::string bond_of(const std::string& netdev) const;
   InventoryNetdev netdev(const std::string& name) const;
 
   std::shared_ptr<const Host> host_;

@@ -76,7 +76,8 @@ TEST(Metrics, EveryOneBelongsToAKnownCollector) {
       "rdma_resources", "qp_counters", "ethtool",    "link",          "sampler",     "nvme",
       "nfs_rdma",       "iser",        "nvmet",      "gds",           "exporter",    "storage_modules",
       "pcie",           "hwmon",       "interrupts", "host_path",     "cpu_power",   "kernel_settings",
-      "kernel_log",     "devlink"};
+      "kernel_log",     "devlink",     "netdev",     "bond",          "dcb",         "congestion_control",
+      "sriov"};
   const std::set<std::string_view> off = {"kernel_log", "qp_counters", "sampler"};
   for (const MetricDesc& m : all_metrics()) {
     EXPECT_TRUE(collectors.contains(m.collector)) << m.name;
@@ -93,7 +94,7 @@ TEST(Counters, TableIsComplete) {
   }
   EXPECT_EQ(drivers.size(), 33U);
   EXPECT_EQ(all_counters().size(), 849U);
-  EXPECT_EQ(omitted, 172U);
+  EXPECT_EQ(omitted, 170U);
   EXPECT_EQ(drivers["ib-cm"], 44U);
   EXPECT_EQ(drivers["mlx5"], 67U);
   EXPECT_EQ(drivers["rxe"], 15U);

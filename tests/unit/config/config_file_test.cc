@@ -295,7 +295,12 @@ TEST(ShippedExample, IsGoodAsItIsAndWithEverySettingUncommented) {
                                                 {"host_path", true, ""},
                                                 {"cpu_power", true, ""},
                                                 {"kernel_settings", true, ""},
-                                                {"kernel_log", false, ""}};
+                                                {"kernel_log", false, ""},
+                                                {"netdev", true, ""},
+                                                {"bond", true, ""},
+                                                {"dcb", true, ""},
+                                                {"congestion_control", true, ""},
+                                                {"sriov", true, ""}};
   const std::string example = read_whole(ROCE_SOURCE_DIR "/packaging/config/roce_exporter.yml");
   const auto as_shipped = apply_config_text(example, "example", Options(), {}, collectors);
   ASSERT_TRUE(as_shipped.has_value()) << as_shipped.error();
