@@ -51,8 +51,8 @@ enum class AtTop : std::uint8_t { kPlain, kWraps, kSaturates };
 
 // Labels that say of which object a value is; the others say which counter.
 constexpr bool is_object_label(std::string_view name) {
-  for (std::string_view own :
-       {"device", "port", "netdev", "controller", "subsystem", "namespace", "mount", "gpu", "pci_address"})
+  for (std::string_view own : {"device", "port", "netdev", "controller", "subsystem", "namespace", "mount", "gpu",
+                               "pci_address", "pid", "comm"})
     if (name == own) return true;
   return false;
 }

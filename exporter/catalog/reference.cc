@@ -187,6 +187,18 @@ constexpr CollectorText kCollectors[] = {
     {"netdev", "Network devices below the ports: MTU, state and the traffic of the kernel's stack."},
     {"bond", "Bonds and their members."},
     {"sriov", "Virtual functions and representors."},
+    {"qp",
+     "QPs by type, state and owner, once a minute. Errors of completions and retries given up are counters of the "
+     "port: see `hw_counters`."},
+    {"rdma_owners",
+     "Verbs objects by who made them, once a minute: which process or kernel user leaks or fills the device."},
+    {"odp", "Page faults and invalidations of memory regions with on-demand paging, once a minute."},
+    {"hugepages", "Huge pages by size and NUMA node, transparent huge pages, pins."},
+    {"processes",
+     "Memory limits of the processes that hold an RDMA context, once a minute. RDMA netlink tells who holds one."},
+    {"sysv_shm", "System V shared memory and its limits, once a minute."},
+    {"cgroups", "Limits and use of the rdma and hugetlb controllers, for cgroups of processes that use RDMA."},
+    {"process_cgroups", "Where processes that use RDMA belong, by the path of their cgroup."},
     {"exporter", "The exporter itself: how reading went, and the program."},
 };
 

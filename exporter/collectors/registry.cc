@@ -2,6 +2,7 @@
 //
 // The place to add a collector: one row here, its file pair beside this one, its metrics in exporter/catalog.
 #include "exporter/collectors/bond.h"
+#include "exporter/collectors/cgroups.h"
 #include "exporter/collectors/cm_messages.h"
 #include "exporter/collectors/collector.h"
 #include "exporter/collectors/congestion_control.h"
@@ -11,6 +12,7 @@
 #include "exporter/collectors/ethtool.h"
 #include "exporter/collectors/gds.h"
 #include "exporter/collectors/host_path.h"
+#include "exporter/collectors/hugepages.h"
 #include "exporter/collectors/hw_counters.h"
 #include "exporter/collectors/hwmon.h"
 #include "exporter/collectors/interrupts.h"
@@ -22,15 +24,21 @@
 #include "exporter/collectors/nfs_rdma.h"
 #include "exporter/collectors/nvme.h"
 #include "exporter/collectors/nvmet.h"
+#include "exporter/collectors/odp.h"
 #include "exporter/collectors/pcie.h"
 #include "exporter/collectors/port_counters.h"
+#include "exporter/collectors/process_cgroups.h"
+#include "exporter/collectors/processes.h"
+#include "exporter/collectors/qp.h"
 #include "exporter/collectors/qp_counters.h"
 #include "exporter/collectors/rdma_device.h"
 #include "exporter/collectors/rdma_gid.h"
+#include "exporter/collectors/rdma_owners.h"
 #include "exporter/collectors/rdma_port.h"
 #include "exporter/collectors/rdma_resources.h"
 #include "exporter/collectors/sriov.h"
 #include "exporter/collectors/storage_modules.h"
+#include "exporter/collectors/sysv_shm.h"
 
 namespace roce {
 namespace {
@@ -91,6 +99,21 @@ constexpr CollectorEntry kCollectors[] = {
      make_sriov_collector},
     {"qp_counters", false, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "counter sets bound to QPs",
      make_qp_counters_collector},
+    {"qp", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "QPs by type, state and owner", make_qp_collector},
+    {"rdma_owners", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "verbs objects by owner",
+     make_rdma_owners_collector},
+    {"odp", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "page faults of on-demand paging",
+     make_odp_collector},
+    {"hugepages", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "huge pages by size and NUMA node",
+     make_hugepages_collector},
+    {"processes", true, Cadence::kSlow, Scope::kHost, LockClass::kNone, "memory limits of processes that use RDMA",
+     make_processes_collector},
+    {"sysv_shm", true, Cadence::kSlow, Scope::kHost, LockClass::kNone, "System V shared memory and its limits",
+     make_sysv_shm_collector},
+    {"cgroups", true, Cadence::kSlow, Scope::kHost, LockClass::kNone,
+     "rdma and hugetlb cgroups of processes that use RDMA", make_cgroups_collector},
+    {"process_cgroups", false, Cadence::kSlow, Scope::kHost, LockClass::kNone,
+     "service, pod, container and job of processes that use RDMA", make_process_cgroups_collector},
 };
 
 }  // namespace

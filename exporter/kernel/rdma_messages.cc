@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/kernel/rdma_messages.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <limits>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace roce {
@@ -103,6 +111,77 @@ bool read_counter_set(Bytes entry, QpCounterSet& set) {
     }
   });
   return whole && has_id;
+}
+
+// An address of a connection: sockaddr_storage, of which an IPv4 or IPv6 address is used. Others stay empty.
+void read_address(Bytes bytes, RdmaAddress& out) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  sa_family_t family = AF_UNSPEC;
+  if (bytes.size() < sizeof family) return;
+  std::memcpy(&family, bytes.data(), sizeof family);
+  if (family == AF_INET && bytes.size() >= sizeof(sockaddr_in)) {
+    sockaddr_in address{};
+    std::memcpy(&address, bytes.data(), sizeof address);
+    if (inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size()) == nullptr) return;
+    out = {text.data(), ntohs(address.sin_port)};
+  } else if (family == AF_INET6 && bytes.size() >= sizeof(sockaddr_in6)) {
+    sockaddr_in6 address{};
+    std::memcpy(&address, bytes.data(), sizeof address);
+    if (inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size()) == nullptr) return;
+    out = {text.data(), ntohs(address.sin6_port)};
+  }
+}
+
+// Takes an attribute that says who made an object; `known` tells whether it was one.
+bool read_owner(const NetlinkAttribute& a, RdmaOwner& owner, bool& known) {
+  known = true;
+  if (a.type == kResPid) return store(a, owner.pid);
+  if (a.type == kResKernName) {
+    owner.name = a.text();
+    return true;
+  }
+  known = false;
+  return true;
+}
+
+// The entries of the table `table_type`; `each` reads one attribute of the object, `keep` says whether the object is
+// whole: nothing for one to pass over, false for a malformed one.
+template <class T, class Each, class Keep>
+Result<std::vector<T>> read_objects(Bytes payload, Attribute table_type, Attribute entry_type, const char* what,
+                                    Each each, Keep keep) {
+  std::vector<T> all;
+  std::optional<Bytes> table;
+  if (!find(payload, table_type, table)) return malformed(what);
+  if (!table) return all;
+  const bool whole = for_each_entry(*table, entry_type, [&](Bytes entry) {
+    T object;
+    if (!for_each(entry, [&](const NetlinkAttribute& a) { return each(a, object); })) return false;
+    const std::optional<bool> kept = keep(object);
+    if (kept == std::optional(false)) return false;
+    if (kept) all.push_back(std::move(object));
+    return true;
+  });
+  if (!whole) return malformed(what);
+  return all;
+}
+
+// Objects of which only number, owner and perhaps a size are wanted.
+template <class T>
+Result<std::vector<T>> read_owned(Bytes payload, Attribute table_type, Attribute entry_type, Attribute id,
+                                  const char* what) {
+  return read_objects<T>(
+      payload, table_type, entry_type, what,
+      [id](const NetlinkAttribute& a, T& object) {
+        bool owner = false;
+        if (!read_owner(a, object.owner, owner)) return false;
+        if (owner) return true;
+        if constexpr (std::is_same_v<T, RdmaMr>) {
+          if (a.type == kResMrLen) return store(a, object.length);
+        }
+        return a.type != id || store(a, object.id);
+      },
+      // Numbers of these objects begin at 1; kernels before 5.1 have none.
+      [](const T&) { return std::optional(true); });
 }
 
 }  // namespace
@@ -246,6 +325,89 @@ Result<NetnsMode> parse_rdma_netns_mode(Bytes payload) {
   if (!mode) return fail(ErrorKind::kUnsupported, "rdma netlink: netns mode");
   if (*mode > 1) return malformed("netns mode");
   return *mode == 1 ? NetnsMode::kShared : NetnsMode::kExclusive;
+}
+
+Result<std::vector<RdmaQp>> parse_rdma_qps(Bytes payload) {
+  struct Entry : RdmaQp {
+    bool has_number = false;
+    bool has_type = false;
+    bool has_state = false;
+  };
+  ROCE_TRY(auto entries,
+           read_objects<Entry>(
+               payload, kResQp, kResQpEntry, "QPs",
+               [](const NetlinkAttribute& a, Entry& qp) {
+                 bool owner = false;
+                 if (!read_owner(a, qp.owner, owner)) return false;
+                 switch (a.type) {
+                   case kPortIndex:
+                     return store(a, qp.port);
+                   case kResLqpn:
+                     return qp.has_number = store(a, qp.number);
+                   case kResType:
+                     return qp.has_type = store(a, qp.type);
+                   case kResState:
+                     return qp.has_state = store(a, qp.state);
+                   default:
+                     return true;
+                 }
+               },
+               [](const Entry& qp) { return std::optional(qp.has_number && qp.has_type && qp.has_state); }));
+  return std::vector<RdmaQp>(entries.begin(), entries.end());
+}
+
+Result<std::vector<RdmaCmId>> parse_rdma_cm_ids(Bytes payload) {
+  return read_objects<RdmaCmId>(
+      payload, kResCmId, kResCmIdEntry, "CM_IDs",
+      [](const NetlinkAttribute& a, RdmaCmId& id) {
+        bool owner = false;
+        if (!read_owner(a, id.owner, owner)) return false;
+        switch (a.type) {
+          case kPortIndex:
+            return store(a, id.port);
+          case kResLqpn:
+            return store(a, id.qpn);
+          case kResState:
+            return store(a, id.state);
+          case kResCmIdn:
+            return store(a, id.id);
+          case kResSrcAddr:
+            read_address(a.payload, id.source);
+            return true;
+          case kResDstAddr:
+            read_address(a.payload, id.destination);
+            return true;
+          default:
+            return true;
+        }
+      },
+      [](const RdmaCmId&) { return std::optional(true); });
+}
+
+Result<std::vector<RdmaCq>> parse_rdma_cqs(Bytes payload) {
+  return read_owned<RdmaCq>(payload, kResCq, kResCqEntry, kResCqn, "CQs");
+}
+
+Result<std::vector<RdmaMr>> parse_rdma_mrs(Bytes payload) {
+  return read_owned<RdmaMr>(payload, kResMr, kResMrEntry, kResMrn, "MRs");
+}
+
+Result<std::vector<RdmaVerbsContext>> parse_rdma_contexts(Bytes payload) {
+  // The kernel's own contexts are entries without anything in them.
+  ROCE_TRY(auto all, read_owned<RdmaVerbsContext>(payload, kResCtx, kResCtxEntry, kResCtxn, "contexts"));
+  std::erase_if(all, [](const RdmaVerbsContext& context) { return context.id == 0 && !context.owner.pid; });
+  return all;
+}
+
+Result<std::vector<RdmaMrStatistic>> parse_rdma_mr_statistics(Bytes payload) {
+  return read_objects<RdmaMrStatistic>(
+      payload, kResMr, kResMrEntry, "MR statistics",
+      [](const NetlinkAttribute& a, RdmaMrStatistic& mr) {
+        if (a.type == kResMrn) return store(a, mr.id);
+        return a.type != kStatHwcounters || read_counters(a.payload, mr.counters);
+      },
+      // Regions without counters are most of them.
+      [](const RdmaMrStatistic& mr) { return mr.counters.empty() ? std::nullopt : std::optional(mr.id != 0); });
 }
 
 }  // namespace roce

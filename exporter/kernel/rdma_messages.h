@@ -28,7 +28,12 @@ enum class Command : std::uint32_t {
   kPortGet = 5,
   kSysGet = 6,
   kResGet = 9,
+  kResQpGet = 10,
+  kResCmIdGet = 11,
+  kResCqGet = 12,
+  kResMrGet = 13,
   kStatGet = 17,
+  kResCtxGet = 22,
   kStatGetStatus = 24,
 };
 
@@ -53,9 +58,24 @@ enum Attribute : std::uint16_t {
   kResQpEntry = 20,            // nest
   kResLqpn = 21,               // u32
   kResType = 26,               // u8
+  kResState = 27,              // u8
   kResPid = 28,                // u32
+  kResKernName = 29,           // string
+  kResCmId = 30,               // nest
+  kResCmIdEntry = 31,          // nest
+  kResSrcAddr = 33,            // sockaddr_storage
+  kResDstAddr = 34,            // sockaddr_storage
+  kResCq = 35,                 // nest
+  kResCqEntry = 36,            // nest
+  kResMr = 40,                 // nest
+  kResMrEntry = 41,            // nest
+  kResMrLen = 45,              // u64
   kNdevIndex = 50,             // u32
   kNdevName = 51,              // string
+  kResCqn = 61,                // u32
+  kResMrn = 62,                // u32
+  kResCmIdn = 63,              // u32
+  kResCtxn = 64,               // u32
   kSysNetnsMode = 66,          // u8
   kDevProtocol = 67,           // string
   kStatRes = 75,               // u32
@@ -66,6 +86,8 @@ enum Attribute : std::uint16_t {
   kStatHwcounterEntry = 81,    // nest
   kStatHwcounterName = 82,     // string
   kStatHwcounterValue = 83,    // u64
+  kResCtx = 86,                // nest
+  kResCtxEntry = 87,           // nest
   kStatHwcounterIndex = 94,    // u32
   kStatHwcounterDynamic = 95,  // u8
   kResSummaryEntryMax = 118,   // u64
@@ -83,5 +105,13 @@ Result<std::vector<CounterStatus>> parse_rdma_counter_status(Bytes payload);
 Result<std::vector<ResourceCount>> parse_rdma_resources(Bytes payload);
 Result<std::vector<QpCounterSet>> parse_rdma_qp_counter_sets(Bytes payload);
 Result<NetnsMode> parse_rdma_netns_mode(Bytes payload);
+// One message of a listing. A message without the table holds nothing. Numbers that older kernels leave out (of all
+// objects but QPs) are 0.
+Result<std::vector<RdmaQp>> parse_rdma_qps(Bytes payload);
+Result<std::vector<RdmaCmId>> parse_rdma_cm_ids(Bytes payload);
+Result<std::vector<RdmaCq>> parse_rdma_cqs(Bytes payload);
+Result<std::vector<RdmaMr>> parse_rdma_mrs(Bytes payload);
+Result<std::vector<RdmaVerbsContext>> parse_rdma_contexts(Bytes payload);
+Result<std::vector<RdmaMrStatistic>> parse_rdma_mr_statistics(Bytes payload);
 
 }  // namespace roce

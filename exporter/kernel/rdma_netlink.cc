@@ -149,6 +149,33 @@ class NetlinkRdma final : public RdmaSource {
     return all;
   }
 
+  Result<RdmaListing<RdmaQp>> qps(const RdmaDevice& device) override {
+    // QP 0 and 1 are there once a port.
+    return list<RdmaQp>(device, {Command::kResQpGet, true, "rdma_res_qp_get", device.name, {}}, &parse_rdma_qps,
+                        [](const RdmaQp& qp) { return std::pair(qp.port, qp.number); });
+  }
+  Result<RdmaListing<RdmaCmId>> cm_ids(const RdmaDevice& device) override {
+    return list<RdmaCmId>(device, {Command::kResCmIdGet, true, "rdma_res_cm_id_get", device.name, {}},
+                          &parse_rdma_cm_ids, &id_of<RdmaCmId>);
+  }
+  Result<RdmaListing<RdmaCq>> cqs(const RdmaDevice& device) override {
+    return list<RdmaCq>(device, {Command::kResCqGet, true, "rdma_res_cq_get", device.name, {}}, &parse_rdma_cqs,
+                        &id_of<RdmaCq>);
+  }
+  Result<RdmaListing<RdmaMr>> mrs(const RdmaDevice& device) override {
+    return list<RdmaMr>(device, {Command::kResMrGet, true, "rdma_res_mr_get", device.name, {}}, &parse_rdma_mrs,
+                        &id_of<RdmaMr>);
+  }
+  Result<RdmaListing<RdmaVerbsContext>> contexts(const RdmaDevice& device) override {
+    return list<RdmaVerbsContext>(device, {Command::kResCtxGet, true, "rdma_res_ctx_get", device.name, {}},
+                                  &parse_rdma_contexts, &id_of<RdmaVerbsContext>);
+  }
+  Result<RdmaListing<RdmaMrStatistic>> mr_statistics(const RdmaDevice& device) override {
+    return list<RdmaMrStatistic>(
+        device, {Command::kStatGet, true, "rdma_stat_get_mr", device.name, {{Attribute::kStatRes, Attribute::kResMr}}},
+        &parse_rdma_mr_statistics, &id_of<RdmaMrStatistic>);
+  }
+
   Result<NetnsMode> netns_mode() override {
     std::optional<NetnsMode> mode;
     const Sink sink{[&] { mode.reset(); },
@@ -162,6 +189,40 @@ class NetlinkRdma final : public RdmaSource {
   }
 
  private:
+  using ObjectId = std::pair<std::uint32_t, std::uint32_t>;  // 0, 0: none
+  template <class T>
+  static ObjectId id_of(const T& object) {
+    return {0, object.id};
+  }
+
+  // All objects of one kind. What came before the kernel gave up is kept and marked.
+  template <class T>
+  Result<RdmaListing<T>> list(const RdmaDevice& device, Request request, Result<std::vector<T>> (*parse)(Bytes),
+                              ObjectId (*id)(const T&)) {
+    RdmaListing<T> listing;
+    std::set<ObjectId> seen;
+    const Sink sink{[&] {
+                      listing.objects.clear();
+                      seen.clear();
+                    },
+                    [&](Bytes payload) -> Result<bool> {
+                      ROCE_TRY(auto objects, parse(payload));
+                      bool news = false;
+                      for (T& object : objects) {
+                        const ObjectId key = id(object);
+                        if (key != ObjectId() && !seen.insert(key).second) continue;
+                        listing.objects.push_back(std::move(object));
+                        news = true;
+                      }
+                      return news;
+                    }};
+    if (auto asked = ask_device(device, std::move(request), sink); !asked) {
+      if (listing.objects.empty()) return tl::unexpected<Error>(std::move(asked).error());
+      listing.broken = std::move(asked).error();
+    }
+    return listing;
+  }
+
   // A request that one message answers.
   template <class T>
   Result<T> ask_one(const RdmaDevice& device, std::uint32_t port, Command command, std::string_view call,

@@ -3,7 +3,8 @@
 // RDMA state of the running kernel by RDMA netlink. Thread-safe: each request has a socket of its own, since the kernel
 // works on a request inside the sender's send or receive call, for as long as a driver's firmware takes; nothing can
 // cancel that, but no other caller waits for it. Such a call is visible in the CallTracker while it lasts (`rdma_get`,
-// `rdma_port_get`, `rdma_stat_get`, `rdma_stat_get_status`, `rdma_stat_get_qp`, `rdma_res_get`, `rdma_sys_get`).
+// `rdma_port_get`, `rdma_stat_get`, `rdma_stat_get_status`, `rdma_stat_get_qp`, `rdma_stat_get_mr`, `rdma_res_get`,
+// `rdma_res_qp_get` and so on, `rdma_sys_get`).
 //
 // No socket is opened while the RDMA core is not loaded, because opening one would load it: all calls then answer
 // kAbsent. Errors carry the kernel's errno and, when it gave one, its explanation. A device that has gone is kAbsent;

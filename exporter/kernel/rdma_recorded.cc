@@ -33,6 +33,7 @@ constexpr std::array<std::string_view, 12> kPhysicalStates = {
     "PHY_TEST", "",      "OPA_OFFLINE", "",         "OPA_TEST"};
 constexpr std::array<std::string_view, 11> kQpTypes = {
     "SMI", "GSI", "RC", "UC", "UD", "RAW_IPV6", "RAW_ETHERTYPE", "", "RAW_PACKET", "XRC_INI", "XRC_TGT"};
+constexpr std::uint32_t kUnknown = 0xfffffffe;  // no number of the kernel's
 
 template <std::size_t N>
 std::optional<std::uint32_t> number_of(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -239,6 +240,74 @@ RdmaDevice read_device(const Json& object) {
   return device;
 }
 
+// Number of a name that the tool printed, found through the function that names numbers.
+std::uint32_t number_by_name(std::string_view name, std::string_view (*name_of)(std::uint32_t)) {
+  for (std::uint32_t number = 0; number < 256; ++number) {
+    if (name_of(number) == name && name != "UNKNOWN") return number;
+  }
+  return kUnknown;
+}
+
+RdmaOwner read_owner(const Json& object) {
+  RdmaOwner owner;
+  owner.pid = narrow(number_at(object, "pid"));
+  if (owner.pid == 0U) owner.pid.reset();
+  owner.name = text_at(object, "comm");
+  if (owner.name.size() > 2 && owner.name.front() == '[' && owner.name.back() == ']')
+    owner.name = owner.name.substr(1, owner.name.size() - 2);
+  return owner;
+}
+
+std::uint32_t number_or_zero(const Json& object, const char* key) { return narrow(number_at(object, key)).value_or(0); }
+
+// "192.0.2.1:4420", "fd00::1:4420": the port is behind the last colon.
+RdmaAddress read_address(const Json& object, const char* key) {
+  const std::string text = text_at(object, key);
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos) return {};
+  const auto port = parse_u64(std::string_view(text).substr(colon + 1));
+  if (!port || *port > 65535) return {};
+  return {text.substr(0, colon), static_cast<std::uint16_t>(*port)};
+}
+
+RdmaQp read_qp(const Json& object) {
+  RdmaQp qp;
+  qp.port = link_of(object).second;
+  qp.number = number_or_zero(object, "lqpn");
+  qp.type = number_by_name(text_at(object, "type"), &rdma_qp_type_name);
+  qp.state = number_by_name(text_at(object, "state"), &rdma_qp_state_name);
+  qp.owner = read_owner(object);
+  return qp;
+}
+
+RdmaCmId read_cm_id(const Json& object) {
+  RdmaCmId id;
+  id.id = number_or_zero(object, "cm-idn");
+  id.port = link_of(object).second;
+  id.qpn = narrow(number_at(object, "lqpn"));
+  if (id.qpn == 0U) id.qpn.reset();
+  id.state = number_by_name(text_at(object, "state"), &rdma_cm_state_name);
+  id.source = read_address(object, "src-addr");
+  id.destination = read_address(object, "dst-addr");
+  id.owner = read_owner(object);
+  return id;
+}
+
+enum class RecordedKind { kSummary, kQp, kCmId, kCq, kMr, kContext, kOther };
+
+// Which kind of object the tool printed: its keys tell, in this order, since some kinds name another object too.
+RecordedKind object_kind(const Json& object) {
+  const auto has = [&object](const char* key) { return object.contains(key); };
+  if (has("cm-idn") || has("ps") || has("src-addr")) return RecordedKind::kCmId;
+  if (has("srqn")) return RecordedKind::kOther;
+  if (has("lqpn")) return RecordedKind::kQp;
+  if (has("mrn") || has("mrlen")) return RecordedKind::kMr;
+  if (has("cqn") || has("cqe")) return RecordedKind::kCq;
+  if (has("pdn")) return RecordedKind::kOther;
+  if (has("ctxn")) return RecordedKind::kContext;
+  return RecordedKind::kSummary;
+}
+
 Result<NetnsMode> netns_of(std::string_view mode, const std::string& what) {
   if (mode == "shared") return NetnsMode::kShared;
   if (mode == "exclusive") return NetnsMode::kExclusive;
@@ -259,7 +328,7 @@ Result<Found> read_first(const std::string& dir, std::initializer_list<const cha
   for (const char* name : names) {
     Found found;
     found.path = dir + "/" + name;
-    struct stat status{};
+    struct stat status {};
     if (stat(found.path.c_str(), &status) != 0) {
       if (kind_of_errno(errno) == ErrorKind::kAbsent) continue;
       return fail_errno(errno, found.path);
@@ -280,6 +349,8 @@ class RecordedRdma final : public RdmaSource {
     read_devices(dir);
     read_links(dir);
     read_resources(dir);
+    for (const char* kind : {"qp", "cm_id", "cq", "mr", "ctx"}) read_listing(dir, kind);
+    read_mr_statistics(dir);
     read_statistics(dir);
     netns_ = read_netns(dir);
     settle_devices();
@@ -340,7 +411,99 @@ class RecordedRdma final : public RdmaSource {
 
   Result<NetnsMode> netns_mode() override { return netns_; }
 
+  Result<RdmaListing<RdmaQp>> qps(const RdmaDevice& device) override { return listing(qps_, device); }
+  Result<RdmaListing<RdmaCmId>> cm_ids(const RdmaDevice& device) override { return listing(cm_ids_, device); }
+  Result<RdmaListing<RdmaCq>> cqs(const RdmaDevice& device) override { return listing(cqs_, device); }
+  Result<RdmaListing<RdmaMr>> mrs(const RdmaDevice& device) override { return listing(mrs_, device); }
+  Result<RdmaListing<RdmaVerbsContext>> contexts(const RdmaDevice& device) override {
+    return listing(contexts_, device);
+  }
+  Result<RdmaListing<RdmaMrStatistic>> mr_statistics(const RdmaDevice& device) override {
+    return listing(mr_statistics_, device);
+  }
+
  private:
+  // The objects of one kind of all devices.
+  template <class T>
+  struct Objects {
+    explicit Objects(std::string kind_name) : kind(std::move(kind_name)) {}
+
+    std::string kind;
+    std::optional<Error> error = Error{ErrorKind::kNotRecorded, 0, {}};
+    std::vector<std::pair<std::string, T>> all;
+
+    void add(const std::string& device, T object) {
+      error.reset();
+      all.emplace_back(device, std::move(object));
+    }
+  };
+
+  template <class T>
+  static Result<RdmaListing<T>> listing(const Objects<T>& objects, const RdmaDevice& device) {
+    if (objects.error)
+      return fail(objects.error->kind, device.name + ": " + objects.kind + " " + objects.error->object);
+    RdmaListing<T> listing;
+    for (const auto& [name, object] : objects.all) {
+      if (name == device.name) listing.objects.push_back(object);
+    }
+    return listing;
+  }
+
+  void add_object(const Json& object, RecordedKind kind) {
+    const std::string device = link_of(object).first;
+    switch (kind) {
+      case RecordedKind::kQp:
+        return qps_.add(device, read_qp(object));
+      case RecordedKind::kCmId:
+        return cm_ids_.add(device, read_cm_id(object));
+      case RecordedKind::kCq:
+        return cqs_.add(device, {number_or_zero(object, "cqn"), read_owner(object)});
+      case RecordedKind::kMr:
+        return mrs_.add(device,
+                        {number_or_zero(object, "mrn"), number_at(object, "mrlen").value_or(0), read_owner(object)});
+      case RecordedKind::kContext:
+        return contexts_.add(device, {number_or_zero(object, "ctxn"), read_owner(object)});
+      case RecordedKind::kSummary:
+      case RecordedKind::kOther:
+        break;
+    }
+  }
+
+  // What a file of one kind says, even if it is that there are none.
+  void read_listing(const std::string& dir, const std::string& kind) {
+    const auto read = read_objects(dir, ("rdma/resource_" + kind + ".json").c_str(), [&](const Json& object) {
+      const std::string device = link_of(object).first;
+      if (device.empty()) return false;
+      note(device, object);
+      add_object(object, object_kind(object));
+      return true;
+    });
+    if (!read && read.error().kind == ErrorKind::kNotRecorded) return;
+    const std::optional<Error> error = read ? std::nullopt : std::optional(read.error());
+    if (kind == "qp") qps_.error = error;
+    if (kind == "cm_id") cm_ids_.error = error;
+    if (kind == "cq") cqs_.error = error;
+    if (kind == "mr") mrs_.error = error;
+    if (kind == "ctx") contexts_.error = error;
+  }
+
+  void read_mr_statistics(const std::string& dir) {
+    const auto read = read_objects(dir, "rdma/statistic_mr.json", [&](const Json& object) {
+      const std::string device = link_of(object).first;
+      if (device.empty()) return false;
+      note(device, object);
+      RdmaMrStatistic mr{number_or_zero(object, "mrn"), {}};
+      for (const auto& [key, value] : object.items()) {
+        if (is_counter_key(key) && key != "mrn" && value.is_number_unsigned())
+          mr.counters.push_back({key, value.get<std::uint64_t>()});
+      }
+      mr_statistics_.add(device, std::move(mr));
+      return true;
+    });
+    if (read) mr_statistics_.error.reset();
+    if (!read && read.error().kind != ErrorKind::kNotRecorded) mr_statistics_.error = read.error();
+  }
+
   template <class T>
   using Recorded = Result<std::vector<std::pair<std::string, T>>>;
 
@@ -382,10 +545,14 @@ class RecordedRdma final : public RdmaSource {
   void read_resources(const std::string& dir) {
     std::vector<std::pair<std::string, std::vector<ResourceCount>>> all;
     const auto read = read_objects(dir, "rdma/resource.json", [&](const Json& object) {
-      const std::string device = text_at(object, "ifname");
+      const std::string device = link_of(object).first;
       if (device.empty()) return false;
       note(device, object);
-      all.emplace_back(device, read_counts(object));
+      const RecordedKind kind = object_kind(object);
+      if (kind == RecordedKind::kSummary)
+        all.emplace_back(device, read_counts(object));
+      else
+        add_object(object, kind);
       return true;
     });
     resources_ = read ? Recorded<std::vector<ResourceCount>>(std::move(all)) : tl::unexpected<Error>(read.error());
@@ -461,6 +628,12 @@ class RecordedRdma final : public RdmaSource {
   Result<std::vector<RdmaDevice>> devices_;
   Recorded<RdmaPort> links_;
   Recorded<std::vector<ResourceCount>> resources_;
+  Objects<RdmaQp> qps_{"qp"};
+  Objects<RdmaCmId> cm_ids_{"cm_id"};
+  Objects<RdmaCq> cqs_{"cq"};
+  Objects<RdmaMr> mrs_{"mr"};
+  Objects<RdmaVerbsContext> contexts_{"ctx"};
+  Objects<RdmaMrStatistic> mr_statistics_{"mr statistic"};
   Result<RecordedStatistics> statistics_;
   Result<NetnsMode> netns_ = NetnsMode::kShared;
 };

@@ -37,7 +37,9 @@ Result<RecordedStatistics> parse_rdma_statistic_json(std::string_view text);
 // `dir` holds any of
 //   rdma/dev.json                                     rdma -d -j dev show
 //   rdma/link.json                                    rdma -d -j link show
-//   rdma/resource.json                                rdma -d -j resource show
+//   rdma/resource.json                                rdma -d -j resource show; also objects as in the next files
+//   rdma/resource_{qp,cm_id,cq,mr,ctx}.json           rdma -d -j resource show qp, ...
+//   rdma/statistic_mr.json                            rdma -d -j statistic show mr
 //   rdma/statistic.txt, .json, or rdma_statistic.txt  rdma statistic show, -j, or the text in the folder itself
 //   rdma/system.txt, .json, or rdma_system.txt        rdma system show
 // What is not there answers kNotRecorded, what cannot be read kMalformed, each call for itself. A device that only one

@@ -98,6 +98,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require_names(roce::parse_rdma_counter_status(input));
   require_names(roce::parse_rdma_resources(input));
   (void)roce::parse_rdma_qp_counter_sets(input);
+  (void)roce::parse_rdma_qps(input);
+  (void)roce::parse_rdma_cm_ids(input);
+  (void)roce::parse_rdma_cqs(input);
+  (void)roce::parse_rdma_mrs(input);
+  (void)roce::parse_rdma_contexts(input);
+  (void)roce::parse_rdma_mr_statistics(input);
   (void)roce::parse_rdma_device(input);
   (void)roce::parse_rdma_port(input);
   (void)roce::parse_rdma_netns_mode(input);

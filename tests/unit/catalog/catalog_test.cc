@@ -72,13 +72,14 @@ TEST(Metrics, FixedNamesAreThereWithTheirLabels) {
 
 TEST(Metrics, EveryOneBelongsToAKnownCollector) {
   const std::set<std::string_view> collectors = {
-      "rdma_device",    "rdma_port",   "rdma_gid",   "port_counters", "hw_counters", "cm_messages",
-      "rdma_resources", "qp_counters", "ethtool",    "link",          "sampler",     "nvme",
-      "nfs_rdma",       "iser",        "nvmet",      "gds",           "exporter",    "storage_modules",
-      "pcie",           "hwmon",       "interrupts", "host_path",     "cpu_power",   "kernel_settings",
-      "kernel_log",     "devlink",     "netdev",     "bond",          "dcb",         "congestion_control",
-      "sriov"};
-  const std::set<std::string_view> off = {"kernel_log", "qp_counters", "sampler"};
+      "rdma_device",    "rdma_port",   "rdma_gid",       "port_counters", "hw_counters", "cm_messages",
+      "rdma_resources", "qp_counters", "ethtool",        "link",          "sampler",     "nvme",
+      "nfs_rdma",       "iser",        "nvmet",          "gds",           "exporter",    "storage_modules",
+      "pcie",           "hwmon",       "interrupts",     "host_path",     "cpu_power",   "kernel_settings",
+      "kernel_log",     "devlink",     "netdev",         "bond",          "dcb",         "congestion_control",
+      "sriov",          "qp",          "rdma_owners",    "odp",           "hugepages",   "processes",
+      "sysv_shm",       "cgroups",     "process_cgroups"};
+  const std::set<std::string_view> off = {"kernel_log", "process_cgroups", "qp_counters", "sampler"};
   for (const MetricDesc& m : all_metrics()) {
     EXPECT_TRUE(collectors.contains(m.collector)) << m.name;
     EXPECT_EQ(m.by_default, !off.contains(m.collector)) << m.name;
@@ -94,7 +95,7 @@ TEST(Counters, TableIsComplete) {
   }
   EXPECT_EQ(drivers.size(), 33U);
   EXPECT_EQ(all_counters().size(), 849U);
-  EXPECT_EQ(omitted, 170U);
+  EXPECT_EQ(omitted, 163U);
   EXPECT_EQ(drivers["ib-cm"], 44U);
   EXPECT_EQ(drivers["mlx5"], 67U);
   EXPECT_EQ(drivers["rxe"], 15U);

@@ -300,7 +300,15 @@ TEST(ShippedExample, IsGoodAsItIsAndWithEverySettingUncommented) {
                                                 {"bond", true, ""},
                                                 {"dcb", true, ""},
                                                 {"congestion_control", true, ""},
-                                                {"sriov", true, ""}};
+                                                {"sriov", true, ""},
+                                                {"qp", true, ""},
+                                                {"rdma_owners", true, ""},
+                                                {"odp", true, ""},
+                                                {"hugepages", true, ""},
+                                                {"processes", true, ""},
+                                                {"sysv_shm", true, ""},
+                                                {"cgroups", true, ""},
+                                                {"process_cgroups", false, ""}};
   const std::string example = read_whole(ROCE_SOURCE_DIR "/packaging/config/roce_exporter.yml");
   const auto as_shipped = apply_config_text(example, "example", Options(), {}, collectors);
   ASSERT_TRUE(as_shipped.has_value()) << as_shipped.error();

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/kernel/rdma_messages.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <limits>
 #include <memory>
@@ -334,6 +337,140 @@ TEST(NetlinkAttributes, DamageNeverReadsOutside) {
     refused += parsers_that_accept(bytes) < 7;
   }
   EXPECT_GT(refused, 200);
+}
+
+ByteVector sockaddr_bytes(const sockaddr* address, std::size_t size) {
+  ByteVector bytes(128);
+  std::memcpy(bytes.data(), address, size);
+  return bytes;
+}
+
+TEST(RdmaObjects, QpsWithTheirOwners) {
+  const auto qps = parse_rdma_qps(
+      Attributes()
+          .u32(kDevIndex, 1)
+          .nest(kResQp,
+                Attributes()
+                    .nest(kResQpEntry, Attributes()
+                                           .u32(kPortIndex, 1)
+                                           .u32(kResLqpn, 17)
+                                           .text(kResKernName, "rdma_cm")
+                                           .u8(kResType, 2)
+                                           .u8(kResState, 3))
+                    .nest(kResQpEntry,
+                          Attributes().u32(kResLqpn, 18).u32(kResPid, 77).u8(kResType, 0xff).u8(kResState, 6), true))
+          .bytes());
+  ASSERT_TRUE(qps);
+  ASSERT_EQ(qps->size(), 2U);
+  EXPECT_EQ((*qps)[0].port, 1U);
+  EXPECT_EQ((*qps)[0].number, 17U);
+  EXPECT_TRUE((*qps)[0].owner.kernel());
+  EXPECT_EQ((*qps)[0].owner.name, "rdma_cm");
+  EXPECT_EQ((*qps)[1].port, 0U);
+  EXPECT_EQ((*qps)[1].owner.pid, 77U);
+  EXPECT_EQ(rdma_qp_type_name((*qps)[1].type), "DRIVER");
+  EXPECT_EQ(rdma_qp_state_name((*qps)[1].state), "ERR");
+  EXPECT_EQ(rdma_qp_state_name(7), "UNKNOWN");
+}
+
+TEST(RdmaObjects, AQpWithoutItsStateIsMalformedAndNoTableIsNoQp) {
+  const auto qps = parse_rdma_qps(
+      Attributes().nest(kResQp, Attributes().nest(kResQpEntry, Attributes().u32(kResLqpn, 1).u8(kResType, 2))).bytes());
+  ASSERT_FALSE(qps);
+  EXPECT_EQ(qps.error().kind, ErrorKind::kMalformed);
+  EXPECT_TRUE(parse_rdma_qps(Attributes().u32(kDevIndex, 1).bytes()).value().empty());
+}
+
+TEST(RdmaObjects, ConnectionsWithBothKindsOfAddress) {
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(4420);
+  inet_pton(AF_INET, "192.0.2.9", &four.sin_addr);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(20049);
+  inet_pton(AF_INET6, "fd00::9", &six.sin6_addr);
+  const ByteVector source = sockaddr_bytes(reinterpret_cast<const sockaddr*>(&four), sizeof four);
+  const ByteVector destination = sockaddr_bytes(reinterpret_cast<const sockaddr*>(&six), sizeof six);
+  const auto ids = parse_rdma_cm_ids(
+      Attributes()
+          .nest(kResCmId, Attributes().nest(kResCmIdEntry, Attributes()
+                                                               .u32(kPortIndex, 1)
+                                                               .u32(kResLqpn, 17)
+                                                               .u8(kResState, 5)
+                                                               .raw(kResSrcAddr, source.data(), source.size())
+                                                               .raw(kResDstAddr, destination.data(), destination.size())
+                                                               .u32(kResCmIdn, 3)
+                                                               .text(kResKernName, "nvme_rdma")))
+          .bytes());
+  ASSERT_TRUE(ids);
+  ASSERT_EQ(ids->size(), 1U);
+  EXPECT_EQ((*ids)[0].id, 3U);
+  EXPECT_EQ((*ids)[0].qpn, 17U);
+  EXPECT_EQ((*ids)[0].source.ip, "192.0.2.9");
+  EXPECT_EQ((*ids)[0].source.port, 4420);
+  EXPECT_EQ((*ids)[0].destination.ip, "fd00::9");
+  EXPECT_EQ((*ids)[0].destination.port, 20049);
+  EXPECT_EQ(rdma_cm_state_name((*ids)[0].state), "CONNECT");
+}
+
+TEST(RdmaObjects, AddressesThatAreCutOrOfAnotherFamilyAreEmpty) {
+  const std::uint16_t families[] = {AF_INET, AF_INET6, 27};
+  for (const std::uint16_t family : families) {
+    const auto ids = parse_rdma_cm_ids(
+        Attributes()
+            .nest(kResCmId,
+                  Attributes().nest(kResCmIdEntry, Attributes().u8(kResState, 8).raw(kResSrcAddr, &family, 2)))
+            .bytes());
+    ASSERT_TRUE(ids);
+    EXPECT_EQ((*ids)[0].source.ip, "");
+  }
+}
+
+TEST(RdmaObjects, CqsMrsAndContexts) {
+  const auto cqs = parse_rdma_cqs(
+      Attributes().nest(kResCq, Attributes().nest(kResCqEntry, Attributes().u32(kResCqn, 4).u32(kResPid, 5))).bytes());
+  ASSERT_TRUE(cqs);
+  EXPECT_EQ(cqs->at(0).id, 4U);
+  EXPECT_EQ(cqs->at(0).owner.pid, 5U);
+  const auto mrs = parse_rdma_mrs(
+      Attributes()
+          .nest(kResMr, Attributes().nest(kResMrEntry,
+                                          Attributes().u64(kResMrLen, ~std::uint64_t{0}).padding().u32(kResMrn, 9)))
+          .bytes());
+  ASSERT_TRUE(mrs);
+  EXPECT_EQ(mrs->at(0).length, ~std::uint64_t{0});
+  EXPECT_FALSE(mrs->at(0).owner.pid);
+  EXPECT_FALSE(mrs->at(0).owner.kernel());
+  // The kernel's own contexts are empty entries; one of a process that is not visible has its number alone.
+  const auto contexts =
+      parse_rdma_contexts(Attributes()
+                              .nest(kResCtx, Attributes()
+                                                 .nest(kResCtxEntry, Attributes())
+                                                 .nest(kResCtxEntry, Attributes().u32(kResCtxn, 2))
+                                                 .nest(kResCtxEntry, Attributes().u32(kResCtxn, 3).u32(kResPid, 8)))
+                              .bytes());
+  ASSERT_TRUE(contexts);
+  ASSERT_EQ(contexts->size(), 2U);
+  EXPECT_FALSE((*contexts)[0].owner.pid);
+  EXPECT_EQ((*contexts)[1].owner.pid, 8U);
+}
+
+TEST(RdmaObjects, CountersOfRegionsThatHaveAny) {
+  const Attributes counter = Attributes().text(kStatHwcounterName, "page_faults").u64(kStatHwcounterValue, 12);
+  const auto regions = parse_rdma_mr_statistics(
+      Attributes()
+          .nest(kResMr,
+                Attributes()
+                    .nest(kResMrEntry, Attributes().u32(kResMrn, 1))
+                    .nest(kResMrEntry, Attributes()
+                                           .u32(kResMrn, 2)
+                                           .nest(kStatHwcounters, Attributes().nest(kStatHwcounterEntry, counter))))
+          .bytes());
+  ASSERT_TRUE(regions);
+  ASSERT_EQ(regions->size(), 1U);
+  EXPECT_EQ((*regions)[0].id, 2U);
+  EXPECT_EQ((*regions)[0].counters[0].value, 12U);
 }
 
 }  // namespace

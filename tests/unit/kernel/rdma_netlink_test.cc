@@ -482,5 +482,79 @@ TEST(RdmaNetlinkLive, RunningKernelAnswersWithoutLoadingAnything) {
   EXPECT_EQ(modules(), before);
 }
 
+ByteVector qp_message(std::initializer_list<std::uint32_t> numbers) {
+  Attributes table;
+  for (const auto number : numbers)
+    table.nest(kResQpEntry, Attributes().u32(kPortIndex, 1).u32(kResLqpn, number).u8(kResType, 2).u8(kResState, 3));
+  return message(message_type(Command::kResQpGet), Attributes().u32(kDevIndex, 3).nest(kResQp, table).bytes(),
+                 NLM_F_MULTI);
+}
+
+TEST(RdmaNetlink, ListsQpsOverSeveralDatagramsEachOnce) {
+  FakeKernel kernel;
+  const auto rdma = kernel.open([](const Sent& sent) {
+    EXPECT_EQ(sent.command, Command::kResQpGet);
+    EXPECT_TRUE(sent.dump());
+    EXPECT_EQ(sent.arguments.at(kDevIndex), 3U);
+    EXPECT_EQ(sent.arguments.size(), 1U);
+    return std::vector<Reply>{{qp_message({17, 18}), 0}, {qp_message({18, 19}), 0}, {done(), 0}};
+  });
+  const auto qps = rdma->qps(device());
+  ASSERT_TRUE(qps) << qps.error().message();
+  EXPECT_FALSE(qps->broken);
+  ASSERT_EQ(qps->objects.size(), 3U);
+  EXPECT_EQ(qps->objects[2].number, 19U);
+}
+
+TEST(RdmaNetlink, AListThatTheKernelBreaksOffIsMarked) {
+  FakeKernel kernel;
+  const auto rdma = kernel.open([](const Sent& sent) {
+    if (sent.command == Command::kGet)
+      return std::vector<Reply>{{device_message(3, "mlx5_3", 0), 0}, {acknowledgement(), 0}};
+    return std::vector<Reply>{{qp_message({17}), 0}, {done(-ENOSYS), 0}};
+  });
+  const auto qps = rdma->qps(device());
+  ASSERT_TRUE(qps);
+  ASSERT_TRUE(qps->broken);
+  EXPECT_EQ(qps->broken->err, ENOSYS);
+  EXPECT_EQ(qps->objects.size(), 1U);
+}
+
+TEST(RdmaNetlink, AListThatBreaksOffAtOnceIsAnError) {
+  FakeKernel kernel;
+  const auto rdma = kernel.open([](const Sent&) { return std::vector<Reply>{{done(-ENOSYS), 0}}; });
+  const auto qps = rdma->qps(device());
+  ASSERT_FALSE(qps);
+  EXPECT_EQ(qps.error().err, ENOSYS);
+}
+
+TEST(RdmaNetlink, MemoryRegionCountersAreAskedForAsAResourceOfStatistics) {
+  FakeKernel kernel;
+  const auto rdma = kernel.open([](const Sent& sent) {
+    EXPECT_EQ(sent.command, Command::kStatGet);
+    EXPECT_TRUE(sent.dump());
+    EXPECT_EQ(sent.arguments.at(kStatRes), std::uint64_t{kResMr});
+    return std::vector<Reply>{{done(), 0}};
+  });
+  const auto regions = rdma->mr_statistics(device());
+  ASSERT_TRUE(regions);
+  EXPECT_TRUE(regions->objects.empty());
+}
+
+TEST(RdmaNetlink, EachListHasItsOwnCommand) {
+  FakeKernel kernel;
+  const auto rdma = kernel.open([](const Sent&) { return std::vector<Reply>{{done(), 0}}; });
+  EXPECT_TRUE(rdma->cm_ids(device()));
+  EXPECT_TRUE(rdma->cqs(device()));
+  EXPECT_TRUE(rdma->mrs(device()));
+  EXPECT_TRUE(rdma->contexts(device()));
+  const auto sent = kernel.requests();
+  ASSERT_EQ(sent.size(), 4U);
+  EXPECT_EQ(sent[0].command, Command::kResCmIdGet);
+  EXPECT_EQ(sent[1].command, Command::kResCqGet);
+  EXPECT_EQ(sent[2].command, Command::kResMrGet);
+  EXPECT_EQ(sent[3].command, Command::kResCtxGet);
+}
+
 }  // namespace
 }  // namespace roce

@@ -286,5 +286,57 @@ TEST(RdmaStatisticJson, WhatIsNotTheFormIsMalformed) {
   }
 }
 
+TEST_F(RdmaRecording, ObjectsOfEveryKindByTheirKeys) {
+  write("rdma/resource.json", R"([{"ifindex":0,"ifname":"a","qp":2,"mr":1},
+    [{"ifindex":0,"ifname":"a","port":1,"lqpn":17,"type":"RC","state":"ERR","sq-psn":0,"pid":0,"comm":"[rdma_cm]"}],
+    {"ifindex":0,"ifname":"a/1","lqpn":18,"type":"DRIVER","state":"RTS","pdn":3,"pid":77,"comm":"app"},
+    {"ifindex":0,"ifname":"a","port":1,"lqpn":17,"qp-type":"RC","state":"CONNECT","ps":"TCP","comm":"nvme_rdma",
+     "cm-idn":4,"src-addr":"192.0.2.1:1024","dst-addr":"fd00::9:4420"},
+    {"ifindex":0,"ifname":"a","cqe":9,"users":1,"cqn":3,"comm":"ib_core"},
+    {"ifindex":0,"ifname":"a","mrlen":4096,"mrn":5,"pdn":3,"pid":77,"comm":"app"},
+    {"ifindex":0,"ifname":"a","users":2,"pdn":3,"ctxn":0,"pid":77,"comm":"app"},
+    {"ifindex":0,"ifname":"a","srqn":2,"type":"BASIC","lqpn":["18"],"pdn":3,"pid":77,"comm":"app"},
+    {"ifindex":0,"ifname":"a","ctxn":0,"pid":77,"comm":"app"}])");
+  const auto rdma = open();
+  const RdmaDevice a = named("a");
+  EXPECT_EQ(rdma->resources(a)->size(), 2U);
+  const auto qps = rdma->qps(a);
+  ASSERT_TRUE(qps);
+  ASSERT_EQ(qps->objects.size(), 2U);
+  EXPECT_EQ(qps->objects[0].port, 1U);
+  EXPECT_EQ(qps->objects[0].owner, (RdmaOwner{std::nullopt, "rdma_cm"}));
+  EXPECT_EQ(rdma_qp_state_name(qps->objects[0].state), "ERR");
+  EXPECT_EQ(qps->objects[1].port, 1U);
+  EXPECT_EQ(qps->objects[1].type, 0xffU);
+  EXPECT_EQ(qps->objects[1].owner.pid, 77U);
+  const auto ids = rdma->cm_ids(a);
+  ASSERT_TRUE(ids);
+  ASSERT_EQ(ids->objects.size(), 1U);
+  EXPECT_EQ(ids->objects[0].qpn, 17U);
+  EXPECT_EQ(ids->objects[0].source.ip, "192.0.2.1");
+  EXPECT_EQ(ids->objects[0].destination.ip, "fd00::9");
+  EXPECT_EQ(ids->objects[0].destination.port, 4420);
+  EXPECT_EQ(rdma->cqs(a)->objects.size(), 1U);
+  ASSERT_EQ(rdma->mrs(a)->objects.size(), 1U);
+  EXPECT_EQ(rdma->mrs(a)->objects[0].length, 4096U);
+  EXPECT_EQ(rdma->contexts(a)->objects.size(), 1U);
+  EXPECT_TRUE(rdma->qps(named("b"))->objects.empty());
+  EXPECT_EQ(rdma->mr_statistics(a).error().kind, ErrorKind::kNotRecorded);
+}
+
+TEST_F(RdmaRecording, AFileOfOneKindCountsAlsoWhenItIsEmpty) {
+  write("rdma/resource_ctx.json", "[]");
+  write("rdma/resource_qp.json", "[{]");
+  write("rdma/statistic_mr.json", R"([{"ifindex":0,"ifname":"a","mrn":7,"page_faults":3}])");
+  const auto rdma = open();
+  EXPECT_TRUE(rdma->contexts(named("a"))->objects.empty());
+  EXPECT_EQ(rdma->qps(named("a")).error().kind, ErrorKind::kMalformed);
+  EXPECT_EQ(rdma->mrs(named("a")).error().kind, ErrorKind::kNotRecorded);
+  const auto regions = rdma->mr_statistics(named("a"));
+  ASSERT_TRUE(regions);
+  ASSERT_EQ(regions->objects.size(), 1U);
+  EXPECT_THAT(regions->objects[0].counters, ElementsAre(Counter("page_faults", 3U)));
+}
+
 }  // namespace
 }  // namespace roce
