@@ -25,7 +25,9 @@ class LinkCollector : public PerNetdevCollector {
   using PerNetdevCollector::PerNetdevCollector;
 
  protected:
-  Result<void> collect_netdev(const InventoryNetdev& netdev, Part& part, Part&) override {
+  bool has_state() const override { return true; }
+
+  Result<void> collect_state(const InventoryNetdev& netdev, bool quiet, Part& part) override {
     add_carrier(netdev, part);
     if (!host().ethtool) {
       add_sysfs_link(netdev, part);
@@ -34,42 +36,48 @@ class LinkCollector : public PerNetdevCollector {
     Source& source = source_of(netdev);
     Outcome outcome;
     std::vector<CounterSet::Reading> readings;
-    const auto count = [&](std::string_view name, const std::optional<std::uint64_t>& value) {
-      if (value && !source.elsewhere(name)) readings.push_back({name, *value});
-    };
-
-    const auto link = ask(netdev, "link", outcome, &EthtoolSource::link);
+    const auto link =
+        ask(netdev, "link", outcome, [&](const std::string& name) { return host().ethtool->link(name, !quiet); });
     if (link) {
       add_link(netdev, *link, part);
-      count("linkstate/ext_down_cnt", link->down_events);
+      // A link that stays down cannot go down.
+      if (!quiet) source.down_events = link->down_events;
+      count(source, "linkstate/ext_down_cnt", source.down_events, readings);
     } else {
       add_sysfs_link(netdev, part);
     }
-    if (const auto pause = ask(netdev, "pause", outcome, &EthtoolSource::pause)) {
+    return finish(std::move(outcome), source.state_counters.publish(readings, part));
+  }
+
+  Result<void> collect_netdev(const InventoryNetdev& netdev, Part& part, Part&) override {
+    if (!host().ethtool) return {};
+    Source& source = source_of(netdev);
+    Outcome outcome;
+    std::vector<CounterSet::Reading> readings;
+    EthtoolSource& kernel = *host().ethtool;
+    if (const auto pause = ask(netdev, "pause", outcome, [&](const auto& name) { return kernel.pause(name); })) {
       add_pause(netdev, *pause, part);
-      count("pause/tx_frames", pause->transmit_frames);
-      count("pause/rx_frames", pause->receive_frames);
+      count(source, "pause/tx_frames", pause->transmit_frames, readings);
+      count(source, "pause/rx_frames", pause->receive_frames, readings);
     }
-    if (const auto fec = ask(netdev, "fec", outcome, &EthtoolSource::fec)) {
+    if (const auto fec = ask(netdev, "fec", outcome, [&](const auto& name) { return kernel.fec(name); })) {
       for (const std::string& mode : fec->active)
         part.samples.add(metric::netdev_fec_mode, {netdev.device, netdev.port, netdev.name, mode}, 1);
-      count("fec/corrected", fec->corrected_blocks);
-      count("fec/uncorr", fec->uncorrectable_blocks);
-      count("fec/corr_bits", fec->corrected_bits);
+      count(source, "fec/corrected", fec->corrected_blocks, readings);
+      count(source, "fec/uncorr", fec->uncorrectable_blocks, readings);
+      count(source, "fec/corr_bits", fec->corrected_bits, readings);
     }
-    std::vector<std::pair<std::string, std::uint64_t>> standard;
-    if (source.needs_standard) {
-      if (const auto statistics = ask(netdev, "stats", outcome, &EthtoolSource::standard_statistics))
-        for (const NamedValue& statistic : *statistics)
-          standard.emplace_back(std::string(kStandard) + statistic.name, statistic.value);
+    std::optional<std::vector<NamedValue>> standard;
+    if (source.needs_standard)
+      standard = ask(netdev, "stats", outcome, [&](const auto& name) { return kernel.standard_statistics(name); });
+    if (standard) {
+      for (NamedValue& statistic : *standard) {
+        statistic.name.insert(0, kStandard);
+        if (find_counter(kTable, Interface::kOther, statistic.name) != nullptr)
+          count(source, statistic.name, statistic.value, readings);
+      }
     }
-    for (const auto& [name, value] : standard)
-      if (find_counter(kTable, Interface::kOther, name) != nullptr) count(name, value);
-
-    const auto published = source.counters.publish(readings, part);
-    if (outcome.failed) return tl::unexpected(std::move(*outcome.failed));
-    if (!outcome.answered && outcome.not_recorded) return tl::unexpected(std::move(*outcome.not_recorded));
-    return published;
+    return finish(std::move(outcome), source.counters.publish(readings, part));
   }
 
  private:
@@ -77,7 +85,9 @@ class LinkCollector : public PerNetdevCollector {
     // `listed`: the driver's own statistics, where asking for them costs nothing.
     Source(const CollectorContext& context, const InventoryNetdev& netdev, std::string found,
            const std::optional<std::vector<NamedValue>>& listed)
-        : table(std::move(found)), counters(context, Interface::kOther, netdev, std::string(kTable)) {
+        : table(std::move(found)),
+          state_counters(context, Interface::kOther, netdev, std::string(kTable)),
+          counters(context, Interface::kOther, netdev, std::string(kTable)) {
       // What the driver's own statistics hold is published by their collector, where it runs.
       for (const CounterRow& row : all_counters()) {
         if (row.driver != kTable) continue;
@@ -109,7 +119,9 @@ class LinkCollector : public PerNetdevCollector {
     }
 
     std::string table;
+    CounterSet state_counters;
     CounterSet counters;
+    std::optional<std::uint64_t> down_events;
     std::vector<std::string_view> held_elsewhere;
     bool needs_standard = false;
     Part::Clock::time_point look_again{};
@@ -122,14 +134,15 @@ class LinkCollector : public PerNetdevCollector {
     std::optional<Error> failed;
   };
 
-  template <class T>
-  std::optional<T> ask(const InventoryNetdev& netdev, std::string_view question, Outcome& outcome,
-                       Result<T> (EthtoolSource::*get)(const std::string&)) {
+  // `get` asks; its answer, where there is one.
+  template <class Get>
+  auto ask(const InventoryNetdev& netdev, std::string_view question, Outcome& outcome, Get get)
+      -> std::optional<typename decltype(get(netdev.name))::value_type> {
     if (refusals_.refused(netdev.name, question)) {
       outcome.answered = true;
       return std::nullopt;
     }
-    auto answer = (host().ethtool.get()->*get)(netdev.name);
+    auto answer = get(netdev.name);
     refusals_.note(netdev.name, question, answer ? nullptr : &answer.error());
     if (answer) {
       outcome.answered = true;
@@ -143,6 +156,17 @@ class LinkCollector : public PerNetdevCollector {
     else
       outcome.answered = true;
     return std::nullopt;
+  }
+
+  static void count(const Source& source, std::string_view name, const std::optional<std::uint64_t>& value,
+                    std::vector<CounterSet::Reading>& readings) {
+    if (value && !source.elsewhere(name)) readings.push_back({name, *value});
+  }
+
+  static Result<void> finish(Outcome outcome, Result<void> published) {
+    if (outcome.failed) return tl::unexpected(std::move(*outcome.failed));
+    if (!outcome.answered && outcome.not_recorded) return tl::unexpected(std::move(*outcome.not_recorded));
+    return published;
   }
 
   Source& source_of(const InventoryNetdev& netdev) {

@@ -6,10 +6,13 @@
 namespace roce {
 namespace {
 
-constexpr auto kDownPeriod = std::chrono::seconds(60);
+constexpr auto kDownStatePeriod = std::chrono::seconds(60);
+constexpr auto kDownPeriod = std::chrono::minutes(10);
 constexpr auto kAskAgain = std::chrono::minutes(10);
 
 }  // namespace
+
+Result<void> PerNetdevCollector::collect_state(const InventoryNetdev&, bool, Part&) { return {}; }
 
 void PerNetdevCollector::conclude(Part&) {}
 
@@ -30,34 +33,54 @@ Result<void> PerNetdevCollector::collect(Output& out) {
   Result<void> result;
   std::optional<Error> not_recorded;
   bool recorded = false;
-  for (const InventoryNetdev& netdev : device().netdevs) {
-    const std::string key = netdev.port + "/" + netdev.name;
-    const auto now = Part::Clock::now();
-    const bool down = host().live && is_down(netdev);
-    const std::string link = down ? link_signature(netdev) : std::string();
-    const auto last = down_.find(key);
-    if (down && last != down_.end() && last->second.link == link && now - last->second.part->read_at < kDownPeriod) {
-      out.parts.push_back(last->second.part);
-      out.parts.push_back(last->second.rest);
-      continue;
-    }
-    auto part = std::make_shared<Part>();
-    auto rest = std::make_shared<Part>();
-    rest->least = true;
-    const auto done = collect_netdev(netdev, *part, *rest);
-    part->read_at = rest->read_at = now;
-    if (down && done)
-      down_.insert_or_assign(key, Last{part, rest, link});
-    else
-      down_.erase(key);
+  const auto note = [&](const Result<void>& done) {
     if (done)
       recorded = true;
     else if (done.error().kind == ErrorKind::kNotRecorded)
       not_recorded = done.error();
     else if (result)
       result = done;
-    out.parts.push_back(std::move(part));
-    out.parts.push_back(std::move(rest));
+  };
+  for (const InventoryNetdev& netdev : device().netdevs) {
+    const std::string key = netdev.port + "/" + netdev.name;
+    const auto now = Part::Clock::now();
+    const bool down = host().live && is_down(netdev);
+    Last read;
+    if (down) read.link = link_signature(netdev);
+    const auto last = down_.find(key);
+    const bool rests = down && last != down_.end() && last->second.link == read.link;
+    bool all_well = true;
+    if (rests && now - last->second.state->read_at < kDownStatePeriod) {
+      read.state = last->second.state;
+    } else {
+      auto state = std::make_shared<Part>();
+      if (has_state()) {
+        const auto done = collect_state(netdev, rests, *state);
+        note(done);
+        all_well = done.has_value();
+      }
+      state->read_at = now;
+      read.state = std::move(state);
+    }
+    if (rests && now - last->second.part->read_at < kDownPeriod) {
+      read.part = last->second.part;
+      read.rest = last->second.rest;
+    } else {
+      auto part = std::make_shared<Part>();
+      auto rest = std::make_shared<Part>();
+      rest->least = true;
+      const auto done = collect_netdev(netdev, *part, *rest);
+      part->read_at = rest->read_at = now;
+      note(done);
+      all_well = all_well && done.has_value();
+      read.part = std::move(part);
+      read.rest = std::move(rest);
+    }
+    for (const auto& part : {read.state, read.part, read.rest}) out.parts.push_back(part);
+    if (down && all_well)
+      down_.insert_or_assign(key, std::move(read));
+    else
+      down_.erase(key);
   }
   auto whole = std::make_shared<Part>();
   whole->read_at = Part::Clock::now();

@@ -32,11 +32,21 @@ constexpr std::size_t kBuckets = 6;
 
 // Families whose bursts matter: traffic where the driver counts it here, congestion, loss, pause.
 bool is_sampled(const MetricDesc& metric) {
-  static const std::array kFamilies{
-      &metric::port_receive_bytes,   &metric::port_transmit_bytes,     &metric::cnp_sent,
-      &metric::cnp_handled,          &metric::receive_ecn_marked,      &metric::receiver_not_ready,
-      &metric::retransmit_triggers,  &metric::receive_out_of_sequence, &metric::adaptive_retransmissions,
-      &metric::port_receive_discards};
+  static const std::array kFamilies{&metric::port_receive_bytes,
+                                    &metric::port_transmit_bytes,
+                                    &metric::cnp_sent,
+                                    &metric::cnp_handled,
+                                    &metric::receive_ecn_marked,
+                                    &metric::receiver_not_ready,
+                                    &metric::retransmit_triggers,
+                                    &metric::receive_out_of_sequence,
+                                    &metric::adaptive_retransmissions,
+                                    &metric::port_receive_discards,
+                                    &metric::pfc_frames,
+                                    &metric::pfc_pause_seconds,
+                                    &metric::pause_frames,
+                                    &metric::priority_discards,
+                                    &metric::physical_port_discards};
   return std::find(kFamilies.begin(), kFamilies.end(), &metric) != kFamilies.end();
 }
 

@@ -55,7 +55,8 @@ class EthtoolSource {
   virtual Result<std::vector<NamedValue>> statistics(const std::string& netdev) = 0;
   // The kernel driver's name as the device tells it (mlx5_core, virtio_net).
   virtual Result<std::string> driver(const std::string& netdev) = 0;
-  virtual Result<EthtoolLink> link(const std::string& netdev) = 0;
+  // Without `statistics` the driver is not asked for down_events: drivers ask their firmware for it.
+  virtual Result<EthtoolLink> link(const std::string& netdev, bool statistics) = 0;
   virtual Result<EthtoolPause> pause(const std::string& netdev) = 0;
   virtual Result<EthtoolFec> fec(const std::string& netdev) = 0;
   // The statistics that IEEE 802.3 and RFC 2819 define, named GROUP/STATISTIC: eth-phy/SymbolErrorDuringCarrier.

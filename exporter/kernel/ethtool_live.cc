@@ -112,8 +112,11 @@ class LiveEthtool final : public EthtoolSource {
     return std::string(text_of(info.driver, sizeof info.driver));
   }
 
-  Result<EthtoolLink> link(const std::string& netdev) override {
-    ROCE_TRY(const auto answer, ask(kLinkstateGet, kHeader, {}, "ethtool_linkstate_get", netdev));
+  Result<EthtoolLink> link(const std::string& netdev, bool statistics) override {
+    const std::string_view name = "ethtool_linkstate_get";
+    ROCE_TRY(const auto answer, statistics
+                                    ? ask(kLinkstateGet, kHeader, {}, name, netdev)
+                                    : netlink_.ask(kLinkstateGet, request(kHeader, {}, netdev, false), name, netdev));
     return named(parse_ethtool_link(answer), netdev);
   }
   Result<EthtoolPause> pause(const std::string& netdev) override {

@@ -28,7 +28,7 @@ class RecordedEthtool final : public EthtoolSource {
     if (trim(text).empty()) return fail(ErrorKind::kNotRecorded, netdev + ": driver");
     return std::string(trim(text));
   }
-  Result<EthtoolLink> link(const std::string& netdev) override {
+  Result<EthtoolLink> link(const std::string& netdev, bool) override {
     ROCE_TRY(const std::string text, read(netdev, "link.json"));
     return named(parse_ethtool_link_json(text), netdev);
   }

@@ -30,9 +30,11 @@ class FakeEthtool : public EthtoolSource {
     if (driver_name.empty()) return fail(ErrorKind::kNotRecorded, netdev);
     return driver_name;
   }
-  Result<EthtoolLink> link(const std::string&) override {
+  Result<EthtoolLink> link(const std::string&, bool statistics) override {
     ++links;
-    return link_state;
+    auto answer = link_state;
+    if (answer && !statistics) answer->down_events.reset();
+    return answer;
   }
   Result<EthtoolPause> pause(const std::string&) override { return pause_state; }
   Result<EthtoolFec> fec(const std::string&) override { return fec_state; }
@@ -300,7 +302,7 @@ TEST_F(EthtoolTest, ASpellingThatHasATwinGivesOneSeries) {
   EXPECT_THAT(ethtool_page(), HasSubstr(series));
 }
 
-TEST_F(EthtoolTest, ADeviceWithoutLinkIsReadOnceAMinuteUnlessItsLinkMoves) {
+TEST_F(EthtoolTest, ADeviceWithoutLinkIsLeftAloneUnlessItsLinkMoves) {
   host_->live = true;
   tree_.write("sys/class/net/eth0/operstate", "down\n");
   tree_.write("sys/class/net/eth0/carrier_changes", "3\n");
@@ -316,6 +318,25 @@ TEST_F(EthtoolTest, ADeviceWithoutLinkIsReadOnceAMinuteUnlessItsLinkMoves) {
   page(*collector);
   page(*collector);
   EXPECT_EQ(ethtool_->asked, 4);
+}
+
+TEST_F(EthtoolTest, TheLinksOwnQuestionsRestToo) {
+  host_->live = true;
+  device_.netdevs.front().driver = "newnic";
+  tree_.write("sys/class/net/eth0/operstate", "down\n");
+  ethtool_->link_state = EthtoolLink{false, std::nullopt, std::nullopt, "no_cable", "", 7};
+  ethtool_->pause_state = EthtoolPause{std::nullopt, true, true, 5, 6};
+  ethtool_->standard = std::vector<NamedValue>{{"eth-phy/SymbolErrorDuringCarrier", 3}};
+  const auto collector = make_link_collector(context());
+  const std::string first = page(*collector);
+  EXPECT_THAT(first, AllOf(HasSubstr("reason=\"no_cable\""),
+                           HasSubstr("link_down_total{device=\"mlx5_0\",port=\"1\",netdev=\"eth0\"} 7\n")));
+  ethtool_->pause_state = EthtoolPause{std::nullopt, true, true, 50, 60};
+  EXPECT_EQ(page(*collector), first);
+  EXPECT_EQ(ethtool_->links, 1);
+  EXPECT_EQ(ethtool_->standard_asked, 1);
+  tree_.write("sys/class/net/eth0/operstate", "up\n");
+  EXPECT_THAT(page(*collector), HasSubstr("direction=\"receive\",frame=\"any\"} 50\n"));
 }
 
 TEST(EthtoolNames, Queues) {

@@ -28,6 +28,7 @@ struct Script {
   std::string throws = "-";
   std::string fails = "-";
   int series = 1;
+  int least = 0;  // series of a part that is to lose first
   std::atomic<int> reads{0};
 
   void set(std::string Script::* field, const std::string& device) {
@@ -47,6 +48,14 @@ class FakeCollector : public Collector {
     const std::string& name = device().name;
     script->changed.wait(lock, [&] { return script->hangs != name; });
     if (script->throws == name) throw std::runtime_error("thrown by the test");
+    if (script->least > 0) {
+      auto part = std::make_shared<Part>();
+      part->least = true;
+      for (int i = 0; i < script->least; ++i)
+        part->samples.add(metric::driver_counter, {name, "1", "least" + std::to_string(i)}, i);
+      part->counters["1"][0] = 5;
+      out.parts.push_back(std::move(part));
+    }
     auto part = std::make_shared<Part>();
     for (int i = 0; i < script->series; ++i)
       part->samples.add(metric::driver_counter, {name, "1", "c" + std::to_string(i)}, i);
@@ -187,6 +196,24 @@ TEST_F(EngineTest, SeriesOverThePortLimitAreDroppedAndCounted) {
               HasSubstr("roce_series_dropped_total{collector=\"fake\"} 58\n"));  // 250 less 8 for the engine's own
   EXPECT_THAT(text, HasSubstr("counter=\"c241\""));
   EXPECT_THAT(text, Not(HasSubstr("counter=\"c242\"")));
+}
+
+TEST_F(EngineTest, WhatMattersLeastIsTheFirstToBeDropped) {
+  static constexpr CollectorEntry kEntries[] = {
+      {"first", true, Cadence::kScrape, Scope::kRdma, LockClass::kNone, "fake", make_fake},
+      {"second", true, Cadence::kScrape, Scope::kRdma, LockClass::kNone, "fake", make_fake}};
+  tree_.add_port("d");
+  script_.series = 100;
+  script_.least = 30;
+  EngineConfig c = config();
+  c.collectors = kEntries;
+  start(c);
+  const std::string text = page();
+  // 242 of 260 stay: all that matters, and of the rest what came first.
+  EXPECT_THAT(text, HasSubstr("roce_series_dropped_total{collector=\"first\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("roce_series_dropped_total{collector=\"second\"} 18\n"));
+  EXPECT_THAT(text, HasSubstr("counter=\"c99\""));
+  EXPECT_THAT(text, HasSubstr("roce_counters{device=\"d\",port=\"1\",state=\"ok\"} 10\n"));
 }
 
 TEST_F(EngineTest, HostAndNetdevCollectorsHaveObjectsOfTheirOwn) {

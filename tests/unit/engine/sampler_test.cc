@@ -34,6 +34,7 @@ class FakeHwCounters : public Collector {
     auto part = std::make_shared<Part>();
     part->samples.add(metric::cnp_sent, {device().name, "1"}, cnps.load());
     part->samples.add(metric::slow_restarts, {device().name, "1"}, cnps.load());
+    part->samples.add(metric::pfc_frames, {device().name, "1", "eth0", "3", "receive", "any"}, cnps.load());
     out.parts.push_back(std::move(part));
     return {};
   }
@@ -88,6 +89,8 @@ TEST_F(SamplerTest, KeepsTheFastestGrowthOfSampledFamilies) {
   const std::string burst = page(sampler);
   EXPECT_THAT(burst, Not(HasSubstr("family=\"roce_cnp_sent_total\"} 0\n")));
   EXPECT_THAT(burst, Not(HasSubstr("roce_slow_restarts_total")));
+  EXPECT_THAT(burst, HasSubstr("port=\"1\",netdev=\"eth0\",family=\"roce_pfc_frames_total\"} "));
+  EXPECT_THAT(burst, Not(HasSubstr("family=\"roce_pfc_frames_total\"} 0\n")));
   EXPECT_THAT(burst, HasSubstr("roce_sampler_state{device=\"mlx5_0\",source=\"hw_counters\",state=\""));
   wait_for_reads(3);  // quiet again: the peak stays for a minute
   EXPECT_THAT(page(sampler), Not(HasSubstr("family=\"roce_cnp_sent_total\"} 0\n")));

@@ -254,7 +254,7 @@ TEST(EthtoolRecording, EachFileOfADevice) {
   EXPECT_EQ(source->driver("eth1").value(), "mlx5_core");
   EXPECT_EQ(source->pause("eth1").value().receive, true);
   EXPECT_EQ(source->fec("eth1").error().kind, ErrorKind::kNotRecorded);
-  EXPECT_EQ(source->link("eth2").error().kind, ErrorKind::kNotRecorded);
+  EXPECT_EQ(source->link("eth2", true).error().kind, ErrorKind::kNotRecorded);
   EXPECT_EQ(source->standard_statistics("eth1").error().kind, ErrorKind::kNotRecorded);
   tree.write("netdev/eth1/ethtool_S.txt", "NIC statistics:\n     a: 2\n");
   EXPECT_EQ(value_of(source->statistics("eth1").value(), "a"), 2U);
@@ -556,7 +556,7 @@ TEST(EthtoolNetlink, AsksOneDeviceWithStatistics) {
                .bytes());
   };
   const auto source = kernel.open();
-  EXPECT_EQ(source->link("eth1").value().down_events, 5U);
+  EXPECT_EQ(source->link("eth1", true).value().down_events, 5U);
   EXPECT_EQ(source->pause("eth1").value().receive_frames, 8U);
   EXPECT_THAT(source->fec("eth1").value().active, ElementsAre("rs"));
   EXPECT_EQ(source->standard_statistics("eth1").value().at(0).value, 9U);
@@ -576,15 +576,19 @@ TEST(EthtoolNetlink, AKernelWithoutStatisticsOfARequestIsAskedWithoutThem) {
     return q.ethtool_flags != 0 ? std::pair(EINVAL, ByteVector()) : std::pair(0, Attributes().u8(kLink, 1).bytes());
   };
   const auto source = kernel.open();
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(source->link("eth1").value().detected, true);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(source->link("eth1", true).value().detected, true);
   EXPECT_THAT(kernel.questions, SizeIs(4));  // the flag once
+  FakeGenericKernel newer;
+  newer.handler = [](const Question&) { return std::pair(0, Attributes().u8(kLink, 0).bytes()); };
+  EXPECT_EQ(newer.open()->link("eth1", false).value().detected, false);
+  EXPECT_EQ(newer.questions.at(0).ethtool_flags, 0U);  // nobody wanted statistics
 }
 
 TEST(EthtoolNetlink, AFamilyThatIsNotThereIsAbsentAndNotAskedFor) {
   FakeGenericKernel kernel;
   kernel.families = {"nlctrl", "devlink"};
   const auto source = kernel.open();
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(source->link("eth1").error().kind, ErrorKind::kAbsent);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(source->link("eth1", true).error().kind, ErrorKind::kAbsent);
   EXPECT_THAT(kernel.questions, IsEmpty());
   EXPECT_EQ(kernel.lists, 1);
 }
