@@ -252,6 +252,7 @@ int serve(const Options& options, const ReadOptions& read_options) {
   }
   say_what_is_read(options, **host);
   const bool live = (*host)->live;
+  const auto nvme_events = (*host)->nvme_events;
   Daemon daemon(options, read_options, std::move(*host));
 
   web::ServerOptions server_options;
@@ -267,7 +268,8 @@ int serve(const Options& options, const ReadOptions& read_options) {
 
   std::unique_ptr<UeventMonitor> monitor;
   if (live) {
-    auto started = UeventMonitor::start([&daemon](const Uevent& event) {
+    auto started = UeventMonitor::start([&daemon, nvme = nvme_events](const Uevent& event) {
+      nvme->record(event);
       const bool netdev = event.subsystem == "net" && event.devpath.find("/virtual/") == std::string::npos;
       if (netdev || event.subsystem == "infiniband" || event.action == "overrun") daemon.engine().devices_changed();
     });

@@ -78,7 +78,10 @@ struct History {
   std::uint64_t identity = 0;  // of its directory: a controller of the same name made later is another one
   std::optional<NvmeState> state;
   std::optional<std::uint64_t> cntlid;
-  std::uint64_t reconnects = 0;
+  bool born = false;  // made while this program looked on: its first connection is none made again
+  bool was_live = false;
+  std::uint64_t seen = 0;  // reconnects that reads showed
+  std::optional<std::uint64_t> events_before;
   Clock::time_point connecting_since{};
   // Sums over paths must not fall when a namespace goes away.
   std::map<std::string, PathCounters> last;
@@ -122,6 +125,7 @@ class NvmeCollector : public Collector {
     add_namespaces(tree, controllers, health->samples);
     add_paths(controllers, health->samples, traffic->samples);
     links_.prune();
+    looked_before_ = true;
     for (const auto& part : {health, identity, settings, traffic}) {
       part->read_at = now_;
       if (!part->samples.samples().empty()) out.parts.push_back(part);
@@ -227,6 +231,8 @@ class NvmeCollector : public Collector {
     if (known.identity != identity) {
       known = History();
       known.identity = identity;
+      known.born = looked_before_;
+      if (!known.born) known.events_before = host().nvme_events->connections(facts.controller->name);
     }
     return known;
   }
@@ -247,12 +253,7 @@ class NvmeCollector : public Collector {
     if (!facts.path) return;
 
     History& known = history(facts);
-    if (*facts.state == NvmeState::kLive && known.state) {
-      const bool was_away = *known.state == NvmeState::kConnecting || *known.state == NvmeState::kResetting;
-      // Each connection has its own ID: a loss between two reads shows in nothing else.
-      const bool other_id = facts.cntlid && known.cntlid && *facts.cntlid != *known.cntlid;
-      if (was_away || (*known.state == NvmeState::kLive && other_id)) ++known.reconnects;
-    }
+    const std::uint64_t made = reconnects(facts, known);
     if (*facts.state == NvmeState::kConnecting) {
       if (!known.state || *known.state != NvmeState::kConnecting) known.connecting_since = now_;
       if (const auto limit = time(c.dir + "/ctrl_loss_tmo")) {
@@ -261,15 +262,33 @@ class NvmeCollector : public Collector {
         batch.add(metric::nvme_controller_loss_timeout_remaining, {c.name, c.subsystem}, std::max(left, 0.0));
       }
     }
-    auto reconnects = std::optional<std::uint64_t>(known.reconnects);
+    std::optional<std::uint64_t> counted;
     if (exists(c.dir + "/diag")) {
-      if (const auto counted = number(c.dir + "/diag/reconnect_count")) reconnects = counted;
+      counted = number(c.dir + "/diag/reconnect_count");
       if (const auto resets = number(c.dir + "/diag/reset_count"))
         batch.add(metric::nvme_controller_resets, {c.name, c.subsystem}, *resets);
       if (const auto errors = number(c.dir + "/diag/command_error_count"))
         batch.add(metric::nvme_controller_command_errors, {c.name, c.subsystem}, *errors);
     }
-    batch.add(metric::nvme_controller_reconnects, {c.name, c.subsystem}, *reconnects);
+    batch.add(metric::nvme_controller_reconnects, {c.name, c.subsystem}, counted.value_or(made));
+  }
+
+  // Reconnects that reads or the kernel's events have shown; a loss between two reads shows in the events, or in the ID
+  // of the controller, which each connection has anew.
+  std::uint64_t reconnects(const ControllerFacts& facts, History& known) const {
+    const std::uint64_t events = host().nvme_events->connections(facts.controller->name);
+    if (*facts.state == NvmeState::kLive && known.state) {
+      const bool live_before = *known.state == NvmeState::kLive;
+      const bool away = *known.state == NvmeState::kConnecting || *known.state == NvmeState::kResetting;
+      const bool other_id = facts.cntlid && known.cntlid && *facts.cntlid != *known.cntlid;
+      const bool first = known.born && !known.was_live;
+      if ((away && !first) || (live_before && other_id)) ++known.seen;
+      // The event of its first connection may come after the first read.
+      if (live_before && !known.events_before) known.events_before = events;
+    }
+    if (*facts.state == NvmeState::kLive) known.was_live = true;
+    if (!known.events_before || events < *known.events_before) return known.seen;
+    return std::max(known.seen, events - *known.events_before);
   }
 
   void remember(const ControllerFacts& facts) {
@@ -468,6 +487,7 @@ class NvmeCollector : public Collector {
   StorageLinkFinder links_;
   std::map<std::string, History> histories_;
   std::optional<Error> failed_;
+  bool looked_before_ = false;
   Clock::time_point now_{};
 };
 

@@ -11,6 +11,7 @@
 #include "exporter/kernel/dcb.h"
 #include "exporter/kernel/devlink.h"
 #include "exporter/kernel/ethtool.h"
+#include "exporter/kernel/nvme_events.h"
 #include "exporter/kernel/pci.h"
 #include "exporter/kernel/rdma.h"
 #include "exporter/kernel/route.h"
@@ -31,6 +32,7 @@ struct Host {
   std::shared_ptr<EthtoolSource> ethtool;  // null: made tree
   std::shared_ptr<RouteSource> routes;     // null: the tables in procfs
   std::shared_ptr<DcbSource> dcb;          // null: made tree
+  std::shared_ptr<NvmeEvents> nvme_events = std::make_shared<NvmeEvents>();
   std::shared_ptr<CallTracker> calls = std::make_shared<CallTracker>();
 
   std::shared_ptr<DevlinkSource> devlink;            // null: made tree

@@ -351,8 +351,8 @@ void Inventory::attach_netdevs(DeviceList& list) {
   for (const auto& [name, known] : known_netdevs_) {
     if (claimed.contains(name)) continue;
     if (known.parent.empty() ? host_->live : parents.contains(known.parent)) continue;
-    const auto old = std::find_if(others_.begin(), others_.end(), [&name = name](const auto& object) {
-      return object->kind == ObjectKind::kNetdev && object->netdevs.front().name == name;
+    const auto old = std::find_if(others_.begin(), others_.end(), [&own = name](const auto& object) {
+      return object->kind == ObjectKind::kNetdev && object->netdevs.front().name == own;
     });
     auto object = std::make_shared<InventoryDevice>();
     object->kind = ObjectKind::kNetdev;

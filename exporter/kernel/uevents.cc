@@ -60,6 +60,7 @@ std::optional<Uevent> parse_uevent(std::string_view message) {
     if (key == "ACTION") event.action = value;
     if (key == "DEVPATH") event.devpath = value;
     if (key == "SUBSYSTEM") event.subsystem = value;
+    if (key == "NVME_EVENT") event.nvme_event = value;
     if (key == "DEVPATH_OLD") event.old_name = last_component(value);
   }
   if (event.action.empty() || event.devpath.empty() || event.devpath.front() != '/') return std::nullopt;
@@ -141,7 +142,7 @@ bool UeventMonitor::receive() {
   if (size < 0) {
     if (errno == EINTR || errno == EAGAIN) return true;
     if (errno == ENOBUFS) {
-      call(Uevent{"overrun", {}, {}, {}, {}});
+      call(Uevent{"overrun", {}, {}, {}, {}, {}});
       return true;
     }
     log::error("uevents are no longer watched", {{"err", std::strerror(errno)}});

@@ -17,11 +17,12 @@
 namespace roce {
 
 struct Uevent {
-  std::string action;     // add, remove, move (renamed), change, bind, unbind, ...; overrun: events were lost
-  std::string devpath;    // below /sys
-  std::string subsystem;  // infiniband, net, pci, ...
-  std::string name;       // last component of devpath
-  std::string old_name;   // of a move
+  std::string action;      // add, remove, move (renamed), change, bind, unbind, ...; overrun: events were lost
+  std::string devpath;     // below /sys
+  std::string subsystem;   // infiniband, net, pci, ...
+  std::string name;        // last component of devpath
+  std::string old_name;    // of a move
+  std::string nvme_event;  // NVME_EVENT of a controller: connected, rediscover
 };
 
 // The event of one kernel message; nothing when it is not one (udev's own messages, damaged ones).

@@ -226,6 +226,40 @@ TEST_F(StorageTest, ANewControllerOfAnOldNameStartsAnew) {
               HasSubstr("roce_nvme_controller_reconnects_total{controller=\"nvme0\",subsystem=\"nvme-subsys0\"} 0\n"));
 }
 
+TEST_F(StorageTest, TheFirstConnectionOfANewControllerIsNoReconnect) {
+  const auto collector = create("nvme");
+  page(*collector);
+  const std::string series = "roce_nvme_controller_reconnects_total{controller=\"nvme0\",subsystem=\"nvme-subsys0\"} ";
+  add_controller("nvme0", "connecting");
+  EXPECT_THAT(page(*collector), HasSubstr(series + "0\n"));
+  add_controller("nvme0", "live");
+  EXPECT_THAT(page(*collector), HasSubstr(series + "0\n"));
+  host_->nvme_events->record({"change", "/x/nvme0", "nvme", "nvme0", "", "connected"});  // it comes late
+  EXPECT_THAT(page(*collector), HasSubstr(series + "0\n"));
+  add_controller("nvme0", "resetting");
+  page(*collector);
+  add_controller("nvme0", "live");
+  EXPECT_THAT(page(*collector), HasSubstr(series + "1\n"));
+}
+
+TEST_F(StorageTest, ALossBetweenTwoReadsIsCountedByTheKernelsEvents) {
+  const Uevent connected{"change", "/x/nvme0", "nvme", "nvme0", "", "connected"};
+  host_->nvme_events->record(connected);  // before the first read
+  add_controller("nvme0");
+  const auto collector = create("nvme");
+  const std::string series = "roce_nvme_controller_reconnects_total{controller=\"nvme0\",subsystem=\"nvme-subsys0\"} ";
+  EXPECT_THAT(page(*collector), HasSubstr(series + "0\n"));
+  host_->nvme_events->record(connected);
+  host_->nvme_events->record(connected);
+  EXPECT_THAT(page(*collector), HasSubstr(series + "2\n"));
+  // Seen by the state as well: counted once.
+  add_controller("nvme0", "connecting");
+  page(*collector);
+  host_->nvme_events->record(connected);
+  add_controller("nvme0", "live");
+  EXPECT_THAT(page(*collector), HasSubstr(series + "3\n"));
+}
+
 TEST_F(StorageTest, AControllerThatIsDisconnectedOnPurposeJustGoes) {
   add_controller("nvme0");
   add_controller("nvme1");

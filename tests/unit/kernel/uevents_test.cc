@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "exporter/kernel/nvme_events.h"
+
 namespace roce {
 namespace {
 
@@ -43,6 +45,24 @@ TEST(Uevent, RenameKeepsTheOldName) {
   EXPECT_EQ(event->action, "move");
   EXPECT_EQ(event->name, "new0");
   EXPECT_EQ(event->old_name, "eth0");
+}
+
+TEST(Uevent, ConnectionsOfNvmeControllersAreCounted) {
+  const auto event = parse_uevent(
+      "change@/devices/virtual/nvme-fabrics/ctl/nvme3\0ACTION=change\0DEVPATH=/devices/virtual/nvme-fabrics/ctl/nvme3\0"
+      "SUBSYSTEM=nvme\0NVME_TRTYPE=rdma\0NVME_EVENT=connected\0"s);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->nvme_event, "connected");
+  NvmeEvents events;
+  EXPECT_EQ(events.connections("nvme3"), 0U);
+  events.record(*event);
+  events.record(*event);
+  events.record({"change", "/x/nvme3", "nvme", "nvme3", "", "rediscover"});
+  events.record({"change", "/x/nvme3", "block", "nvme3", "", "connected"});
+  EXPECT_EQ(events.connections("nvme3"), 2U);
+  EXPECT_EQ(events.connections("nvme30"), 0U);
+  events.record({"remove", "/x/nvme3", "nvme", "nvme3", "", ""});
+  EXPECT_EQ(events.connections("nvme3"), 0U);
 }
 
 TEST(Uevent, LastVariableMayLackItsEnd) {
