@@ -328,7 +328,7 @@ Result<Found> read_first(const std::string& dir, std::initializer_list<const cha
   for (const char* name : names) {
     Found found;
     found.path = dir + "/" + name;
-    struct stat status {};
+    struct stat status{};
     if (stat(found.path.c_str(), &status) != 0) {
       if (kind_of_errno(errno) == ErrorKind::kAbsent) continue;
       return fail_errno(errno, found.path);
