@@ -107,7 +107,8 @@ class PcieCollector : public Collector {
     for (const PciFunction& hop : path.hops) {
       read_errors(hop, part);
       if (&hop == &own) continue;
-      if (const auto port = read_pci_config(hop.path, host().pci_config.get()); port && port->settings && port->settings->max_payload)
+      if (const auto port = read_pci_config(hop.path, host().pci_config.get());
+          port && port->settings && port->settings->max_payload)
         part.samples.add(metric::pcie_max_payload, {name, hop.address}, std::uint64_t{*port->settings->max_payload});
     }
     return false;
