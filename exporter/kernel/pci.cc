@@ -73,9 +73,7 @@ Result<PciSettings> find_capability(const ReadConfig& read, std::span<const std:
   return fail(at >= kHeaderSize ? ErrorKind::kMalformed : ErrorKind::kUnsupported, object);
 }
 
-int open_config(const std::string& path) {
-  return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-}
+int open_config(const std::string& path) { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }
 
 ReadConfig reader_of(int fd, const std::string& path) {
   return [fd, path](std::size_t offset, std::span<std::uint8_t> out) -> Result<std::size_t> {
