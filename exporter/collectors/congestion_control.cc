@@ -120,7 +120,12 @@ class CongestionControlCollector : public Collector {
     // a closed debugfs is no failure there.
     const auto listed = list_directory(dir);
     if (!listed) {
-      if (mlx5) note(listed);
+      // Only root sees into debugfs: a lack of rights and no failure, told as the counters that need them are.
+      if (mlx5 && listed.error().kind == ErrorKind::kDenied)
+        part.samples.add(metric::netdev_counter_support,
+                         {netdev.device, netdev.port, netdev.name, "cc_params", "denied"}, 1);
+      else if (mlx5)
+        note(listed);
       return;
     }
     if (mlx5)

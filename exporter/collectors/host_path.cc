@@ -37,7 +37,7 @@ class HostPathCollector : public Collector {
  private:
   // The text of a file below /proc; one that this kernel does not have is no failure.
   std::optional<std::string> text_of(const char* file) {
-    auto text = read_long_file(host().procfs + "/" + file, kMostBytes);
+    auto text = read_file(host().procfs + "/" + file, kMostBytes);
     if (text) return std::move(*text);
     const ErrorKind kind = text.error().kind;
     if (kind != ErrorKind::kAbsent && kind != ErrorKind::kUnsupported && !error_) error_ = text.error();

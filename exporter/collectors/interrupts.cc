@@ -37,7 +37,7 @@ class InterruptsCollector : public Collector {
     const auto now = Part::Clock::now();
     look_up(now);
     if (sources_.empty()) return {};
-    const auto text = read_long_file(host().procfs + "/interrupts", kMostBytes);
+    const auto text = read_file(host().procfs + "/interrupts", kMostBytes);
     if (!text) {
       if (text.error().kind == ErrorKind::kAbsent) return {};
       return tl::unexpected(text.error());

@@ -60,22 +60,18 @@ Result<std::string_view> read_trimmed(const std::string& path, std::array<char, 
 
 }  // namespace
 
+// Room is taken as it is needed: most files are far below the limit of their kind.
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
-  std::string text(limit + 1, '\0');
-  ROCE_TRY(const std::size_t n, read_into(path, text.data(), text.size()));
-  if (n > limit) return fail(ErrorKind::kMalformed, path);
-  text.resize(n);
-  return text;
-}
-
-Result<std::string> read_long_file(const std::string& path, std::size_t limit) {
-  constexpr std::size_t kStep = 16384;
+  constexpr std::size_t kFirst = 4096;
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (fd.get() < 0) return fail_errno(errno, path);
-  std::string text;
+  std::string text(std::min(limit + 1, kFirst), '\0');
   std::size_t used = 0;
   for (;;) {
-    if (text.size() - used < kStep) text.resize(std::max(text.size() * 2, 2 * kStep));
+    if (used == text.size()) {
+      if (used > limit) return fail(ErrorKind::kMalformed, path);
+      text.resize(std::min(limit + 1, 2 * text.size()));
+    }
     const ssize_t n = read(fd.get(), text.data() + used, text.size() - used);
     if (n == 0) break;
     if (n < 0) {
@@ -83,7 +79,6 @@ Result<std::string> read_long_file(const std::string& path, std::size_t limit) {
       return fail_errno(errno, path);
     }
     used += static_cast<std::size_t>(n);
-    if (used > limit) return fail(ErrorKind::kMalformed, path);
   }
   text.resize(used);
   return text;

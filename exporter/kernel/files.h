@@ -16,9 +16,6 @@ namespace roce {
 // The whole content, at most `limit` bytes (a longer file is kMalformed).
 Result<std::string> read_file(const std::string& path, std::size_t limit = 65536);
 
-// The same for files that may be long but seldom are: room is taken as it is needed.
-Result<std::string> read_long_file(const std::string& path, std::size_t limit);
-
 // The trimmed content of a one-value attribute. Empty content is kUnsupported: drivers leave a file empty, or fill it
 // with a text, when they have no value.
 Result<std::string> read_attribute(const std::string& path);

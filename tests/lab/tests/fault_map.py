@@ -75,6 +75,8 @@ def run(fault, rows):
     node = 2 if fault in TARGET_FAULTS else 1
     seen = 1 if mine[0]["seen_on"] == "host" else node
     slow = any(r["cadence"] == "slow" for r in mine)
+    if fault == "F14":  # there has to be a pool to use up
+        core.inside(node, "sysctl -qw vm.nr_hugepages=8")
     if slow:
         restart(seen)
     before = core.fresh(seen)

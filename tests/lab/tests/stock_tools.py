@@ -24,8 +24,17 @@ def ethtool_statistics(netdev):
 
 
 def ethtool_places():
+    """Statistic -> (family, labels, scale); a pattern of the catalog stands for each of its digits."""
     core.places()
-    return {name: place for (driver, name), place in core._reference.items() if driver == "mlx5-ethtool"}
+    out = {}
+    for (driver, name), (family, labels, scale) in core._reference.items():
+        if driver != "mlx5-ethtool":
+            continue
+        m = re.search(r"\[(\d)-(\d)\]", name)
+        for digit in range(int(m.group(1)), int(m.group(2)) + 1) if m else [None]:
+            fixed = {k: v if digit is None else re.sub(r"\[\d-\d\]", str(digit), v) for k, v in core.fixed_labels(labels).items()}
+            out[name if digit is None else name.replace(m.group(0), str(digit))] = (family, fixed, scale)
+    return out
 
 
 def shown(page, netdev, counter, place):
@@ -66,12 +75,14 @@ def statistics_of_ethtool():
 def pause_and_fec():
     netdev = netdev_of(DEVICE)
     seen = []
+    inside(1, f"dcb pfc set dev {netdev} prio-pfc all:off")  # the driver takes one or the other
     for rx, tx in (("off", "on"), ("on", "off"), ("off", "off")):
-        inside(1, f"ethtool -A {netdev} autoneg off rx {rx} tx {tx} 2>/dev/null || ethtool -A {netdev} rx {rx} tx {tx}")
+        inside(1, f"ethtool -A {netdev} rx {rx} tx {tx}")
         page = fresh(1)
         for direction, word in (("receive", rx), ("transmit", tx)):
             found = value(page, f'roce_netdev_pause_enabled{{netdev="{netdev}",direction="{direction}"}}')
             expect(found == (word == "on"), f"ethtool -A rx {rx} tx {tx}: {direction} is {found}")
+    inside(1, f"dcb pfc set dev {netdev} prio-pfc 3:on")
     for encoding, mode in (("rs", "rs"), ("off", "none")):
         inside(1, f"ethtool --set-fec {netdev} encoding {encoding}")
         page = fresh(1)
@@ -105,10 +116,10 @@ def data_centre_bridging():
     netdev = netdev_of(DEVICE)
     inside(1, f"dcb pfc set dev {netdev} prio-pfc all:off 3:on 5:on; dcb app add dev {netdev} dscp-prio 26:3; dcb ets set dev {netdev} prio-tc 3:3")
     try:
+        restart(1)
         page = fresh(1)
         said = json.loads(inside(1, f"dcb -j pfc show dev {netdev}"))
-        pfc = {str(p): int(v) for p, v in enumerate(said["prio-pfc"])} if isinstance(said.get("prio-pfc"), list) else {
-            k: int(v) for k, v in said.get("prio-pfc", said.get("prio_pfc", {})).items()}
+        pfc = {str(p): int(v) for p, v in enumerate(said["prio_pfc"])}
         for priority, on in pfc.items():
             found = value(page, f'roce_pfc_enabled{{netdev="{netdev}",priority="{priority}"}}')
             expect(found == on, f"priority {priority}: dcb {on}, page {found}")
@@ -117,6 +128,7 @@ def data_centre_bridging():
         expect(value(page, f'roce_ets_traffic_class{{netdev="{netdev}",priority="3"}}') == 3, "traffic class of priority 3")
     finally:
         inside(1, f"dcb app del dev {netdev} dscp-prio 26:3; dcb pfc set dev {netdev} prio-pfc all:off 3:on; dcb ets set dev {netdev} prio-tc all:0", check=False)
+    restart(1)
     expect(value(fresh(1), f'roce_pfc_enabled{{netdev="{netdev}",priority="5"}}') == 0, "priority 5 after the reset")
     return f"PFC {pfc}"
 
