@@ -30,6 +30,8 @@ std::string PerNetdevCollector::link_signature(const InventoryNetdev& netdev) co
 }
 
 Result<void> PerNetdevCollector::collect(Output& out) {
+  // Names the RDMA device beside the calls themselves, which name the network device.
+  const CallTracker::Scope scope(host().calls.get(), "ethtool", device().name);
   Result<void> result;
   std::optional<Error> not_recorded;
   bool recorded = false;

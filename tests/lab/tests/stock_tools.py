@@ -301,7 +301,7 @@ def settings():
     found = page.find(Pattern('roce_kernel_setting{setting="net.core.rmem_max"}'))
     expect(len(found) == 1 and float(found[0].value) == 3000000, f"{[str(s) for s in found]}")
     total = sum(int(x) for l in inside(1, "grep IRQ_POLL /proc/softirqs").split("\n") for x in l.split()[1:])
-    expect(value(fresh(1), 'roce_softirqs_total{type="irq_poll"}') >= total, "IRQ_POLL softirqs")
+    expect(value(fresh(1), 'roce_softirqs_total{type="IRQ_POLL"}') >= total, "IRQ_POLL softirqs")
 
 
 def rtnl_held():
