@@ -122,7 +122,7 @@ class CongestionControlCollector : public Collector {
     if (!listed) {
       // Only root sees into debugfs: a lack of rights and no failure, told as the counters that need them are.
       if (mlx5 && listed.error().kind == ErrorKind::kDenied)
-        part.samples.add(metric::netdev_counter_support,
+        part.samples.add(metric::netdev_statistic_support,
                          {netdev.device, netdev.port, netdev.name, "cc_params", "denied"}, 1);
       else if (mlx5)
         note(listed);

@@ -155,7 +155,7 @@ CounterState CounterSet::publish_value(Slot& s, std::uint64_t raw, Part& part) {
 
 void CounterSet::tell(const Slot& s, CounterState state, Part& part) const {
   if (netdev_)
-    part.samples.add(metric::netdev_counter_support, {device_, port_, *netdev_, s.name, to_string(state)}, 1);
+    part.samples.add(metric::netdev_statistic_support, {device_, port_, *netdev_, s.name, to_string(state)}, 1);
   else
     part.samples.add(metric::counter_support, {device_, port_, s.name, to_string(state)}, 1);
 }

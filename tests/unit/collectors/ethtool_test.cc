@@ -274,7 +274,7 @@ TEST_F(EthtoolTest, OneInvalidValueIsAbsentAndTold) {
   const std::string text = ethtool_page();
   EXPECT_THAT(text, Not(HasSubstr("roce_pfc_frames_total{")));
   EXPECT_THAT(text, HasSubstr("direction=\"receive\"} 18446744073709551614\n"));
-  EXPECT_THAT(text, HasSubstr("roce_netdev_counter_support{device=\"mlx5_0\",port=\"1\",netdev=\"eth0\",counter=\"rx_"
+  EXPECT_THAT(text, HasSubstr("roce_netdev_statistic_support{device=\"mlx5_0\",port=\"1\",netdev=\"eth0\",counter=\"rx_"
                               "prio3_pause\",state=\"failing\"} 1\n"));
 }
 
