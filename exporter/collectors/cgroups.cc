@@ -35,9 +35,11 @@ std::vector<Rows::const_iterator> chosen(const Rows& rows) {
   std::vector<Rows::const_iterator> all;
   for (auto at = rows.begin(); at != rows.end(); ++at)
     if (at->second.limit || at->second.used.value_or(0) != 0) all.push_back(at);
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     if (a->second.limit.has_value() != b->second.limit.has_value()) return a->second.limit.has_value();
-    return a->second.used.value_or(0) > b->second.used.value_or(0);
+    const std::uint64_t used_a = a->second.used.value_or(0);
+    const std::uint64_t used_b = b->second.used.value_or(0);
+    return used_a != used_b ? used_a > used_b : a->first < b->first;
   });
   if (all.size() > kMaxRows) all.resize(kMaxRows);
   return all;

@@ -37,11 +37,13 @@ void bound(ByOwner& owners) {
   if (owners.size() <= kMaxOwners) return;
   std::vector<ByOwner::const_iterator> order;
   for (auto at = owners.cbegin(); at != owners.cend(); ++at) order.push_back(at);
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     const auto errors_a = errors_of(a->second);
     const auto errors_b = errors_of(b->second);
     if (errors_a != errors_b) return errors_a > errors_b;
-    return all_of(a->second) > all_of(b->second);
+    const auto all_a = all_of(a->second);
+    const auto all_b = all_of(b->second);
+    return all_a != all_b ? all_a > all_b : a->first < b->first;
   });
   ByState others;
   for (std::size_t i = kMaxOwners; i < order.size(); ++i) {

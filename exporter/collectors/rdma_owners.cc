@@ -19,7 +19,9 @@ using ByOwner = std::map<OwnerLabels, std::uint64_t>;
 // The owners with most, the greatest first.
 std::vector<std::pair<OwnerLabels, std::uint64_t>> greatest(const ByOwner& owners) {
   std::vector<std::pair<OwnerLabels, std::uint64_t>> all(owners.begin(), owners.end());
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
   if (all.size() > kMaxOwners) all.resize(kMaxOwners);
   return all;
 }
