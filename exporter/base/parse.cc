@@ -56,7 +56,8 @@ std::optional<double> parse_rate(std::string_view text) {
   if (!rest.empty() && kBlank.find(rest.front()) == std::string_view::npos && rest.front() != 'G' &&
       rest.front() != 'g')
     return std::nullopt;
-  return gigabits * 1e9 / 8;
+  const double bytes = gigabits * 1e9 / 8;
+  return std::isfinite(bytes) ? std::optional(bytes) : std::nullopt;
 }
 
 }  // namespace roce

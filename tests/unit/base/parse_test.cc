@@ -52,6 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Spellings, RateTest,
 TEST(ParseTest, RefusesWhatIsNoRate) {
   for (const char* bad : {"", "unknown", "-10 Gb/sec", "-0", "nan", "inf", "1e3 Gb/sec", "12abc", "Gb/sec"})
     EXPECT_FALSE(parse_rate(bad)) << bad;
+  EXPECT_FALSE(parse_rate("1" + std::string(305, '0') + " Gb/sec"));  // a double, but not in bytes
 }
 
 TEST(ResultTest, ErrnoBecomesAKind) {
