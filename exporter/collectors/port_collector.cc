@@ -6,7 +6,10 @@
 namespace roce {
 namespace {
 
-constexpr auto kDownPortPeriod = std::chrono::seconds(60);
+// Two collectors ask a down port, for its state and for its hardware counters: together once a minute. Where no netdev
+// would tell that the link has moved, each of them looks every minute.
+constexpr auto kDownPortPeriod = std::chrono::seconds(120);
+constexpr auto kDownPortPeriodWithoutNetdev = std::chrono::seconds(60);
 
 }  // namespace
 
@@ -47,8 +50,8 @@ Result<void> PortCollector::collect(Output& out) {
     if (was_down) {
       link = link_signature(port);
       const bool rests = rests_while_down() && is_down(port);
-      if (last != down_.end() && last->second.link == link &&
-          (rests || now - last->second.part->read_at < kDownPortPeriod)) {
+      const auto period = port.netdev.empty() ? kDownPortPeriodWithoutNetdev : kDownPortPeriod;
+      if (last != down_.end() && last->second.link == link && (rests || now - last->second.part->read_at < period)) {
         out.parts.push_back(last->second.part);
         continue;
       }

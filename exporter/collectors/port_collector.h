@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Base of collectors that read port by port. Some drivers write a kernel log line for each query of a port that is
-// down, so on a live kernel a down port is queried once a minute or less, and at once when its netdev's link moves; in
-// between its last part is repeated with its age.
+// down, so on a live kernel each collector asks a down port once a minute or less, and at once when its
+// netdev's link moves; in between its last part is repeated with its age.
 #pragma once
 
 #include <map>
