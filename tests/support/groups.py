@@ -30,5 +30,6 @@ ALL = [
     Group("tidy", "clang-tidy 19", sources.tidy_rows),
     Group("fuzz", "corpus replay, then fuzzing", fuzz.rows),
     Group("lab", "real kernels: soft-RoCE and simulated RNICs in virtual machines", core.rows, finish=core.clean_up),
+    Group("lab-sanitizers", "the lab again with the program under ASan+UBSan and TSan", core.sanitizer_rows, finish=core.clean_up),
     Group("bench", "cost of a scrape", bench.rows),
 ]

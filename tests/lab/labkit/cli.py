@@ -102,7 +102,7 @@ def _boot(lab, rnic_args):
     _in_parallel(*[lambda n=node: _await_node(lab, n) for node in numbers])
 
 
-def _await_node(lab, node, timeout=240):
+def _await_node(lab, node, timeout=420):
     deadline = time.monotonic() + timeout
     folder = machine.node_dir(node)
 

@@ -248,7 +248,7 @@ def forward(lab, node, guest_port):
     return forwards[str(guest_port)]
 
 
-def answers(lab, node, guest_port, timeout=3.0):
+def answers(lab, node, guest_port, timeout=10.0):
     """Whether that program serves /metrics."""
     port = lab["nodes"][str(node)]["forwards"][str(guest_port)]
     try:
