@@ -146,6 +146,7 @@ class CommandLine {
     // One dash too few is a near miss too, whatever follows.
     const std::string dashed = name.starts_with("--") ? name : "-" + name;
     std::vector<std::string> bare;
+    bare.reserve(names_.size());
     for (const std::string& known : names_) bare.push_back(known.substr(2));
     std::string meant = config::nearest(dashed.substr(2), bare);
     if (!meant.empty()) meant.insert(0, "--");
