@@ -180,6 +180,12 @@ Result<void> CounterSet::publish(const std::vector<Reading>& readings, Part& par
     if (state != CounterState::kOk) tell(s, state, part);
   }
   part.regressions += regressions_;  // a part may hold the counters of several sets
+  // One counter that fails is told as that; when all of them do, so does the source.
+  const bool any = std::any_of(readings.begin(), readings.end(), [](const Reading& r) { return r.value.has_value(); });
+  const auto failing = std::find_if(readings.begin(), readings.end(), [](const Reading& r) {
+    return !r.value && state_of(r.value.error().kind) == CounterState::kFailing;
+  });
+  if (!any && failing != readings.end()) return tl::unexpected(failing->value.error());
   return {};
 }
 

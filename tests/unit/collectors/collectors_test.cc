@@ -323,6 +323,18 @@ TEST_F(CollectorsTest, AGidThatCannotBeReadIsAFailureAndNoMissingGid) {
   EXPECT_THAT(error_, HasSubstr("gids/0"));
 }
 
+TEST_F(CollectorsTest, WhenEveryCounterFailsSoDoesTheSource) {
+  tree_.add_port("mlx5_0");
+  tree_.write("sys/class/infiniband/mlx5_0/ports/1/counters/link_downed/x", "");  // reading a directory fails
+  const auto broken = create("port_counters", context("mlx5_0"));
+  EXPECT_THAT(page(*broken), HasSubstr("counter=\"link_downed\",state=\"failing\"} 1\n"));
+  EXPECT_THAT(error_, HasSubstr("link_downed"));
+  tree_.write("sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error", "0\n");
+  const auto partly = create("port_counters", context("mlx5_0"));
+  EXPECT_THAT(page(*partly), HasSubstr("counter=\"link_downed\",state=\"failing\"} 1\n"));
+  EXPECT_EQ(error_, "");
+}
+
 TEST_F(CollectorsTest, AnIwarpDeviceMissesNoRoceGid) {
   tree_.add_port("iw0");
   tree_.write("sys/class/infiniband/iw0/node_type", "4: RNIC\n");
