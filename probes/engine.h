@@ -176,6 +176,7 @@ struct DeviceStats {
 struct EngineStats {
   std::vector<DeviceStats> devices;
   std::vector<PeerStats> peers;
+  std::uint64_t refused_peers = 0;  // beyond 64 of a device
 };
 
 // A burst for /probe and `ping`.
