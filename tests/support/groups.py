@@ -3,6 +3,7 @@
 import os
 import sys
 
+import alerts
 import bench
 import builds
 import cases
@@ -26,6 +27,7 @@ ALL = [
     Group("golden", "exact pages per collector and case", golden.rows, workers=2),
     Group("e2e", "the serving program from outside", e2e.rows, workers=3),
     Group("compat", "equal to Debian's prometheus-node-exporter", compat.rows),
+    Group("alerts", "rules, runbooks, routing", alerts.rows),
     Group("reference", "generated documents are fresh", sources.reference_rows),
     Group("sanitizers", "the cases again under ASan+UBSan and TSan", builds.sanitizer_rows, workers=1),
     Group("tidy", "clang-tidy 19", sources.tidy_rows),

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be said of rules and runbooks by reading them: names against the catalog, labels, texts, habits that hurt."""
+import os
+import re
+
+import alerts
+from harness import ROOT, expect
+
+TARGET = {"job", "instance", "host"}
+FOREIGN = {"up": set(), "scrape_duration_seconds": set(), "process_start_time_seconds": set(), "prometheus_rule_evaluation_failures_total": {"rule_group"}}
+# Promised by the design, not in the catalog yet.
+PROMISED = {"roce_expectation_met": {"check", "object"}, "roce_expected_value": {"check", "object"}}
+SEVERITIES = {"critical", "warning", "info"}
+# Critical faults of the link: nothing may be waited for.
+AT_ONCE = {"RocePortDown", "RoceNvmeNoPath", "RoceRetriesExceeded", "RocePfcStorm", "RoceLosslessDrops", "RoceDeviceLost"}
+FUNCTIONS = {"increase", "rate", "irate", "resets", "changes"}
+WORDS = {"by", "without", "on", "ignoring", "group_left", "group_right", "and", "or", "unless", "bool", "offset", "sum", "count", "min", "max", "avg", "topk", "group", "quantile",
+         "inf", "nan"}
+
+
+def catalog():
+    """{metric: labels} of the generated reference, and of the prober's catalog where it is."""
+    found = {}
+    with open(os.path.join(ROOT, "packaging", "docs", "metrics.md"), encoding="utf-8") as f:
+        parts = re.split(r"\n### (\S+)\n", f.read())
+    for name, body in zip(parts[1::2], parts[2::2]):
+        row = re.search(r"\n\| (?:counter|gauge|histogram|summary) \| [^|]* \| ([^|]*) \|", body)
+        if row:
+            labels = re.sub(r"[`\s]", "", row.group(1))
+            found[name] = set() if labels == "-" else set(labels.split(","))
+    for name, labels in prober_catalog().items():
+        found[name] = labels
+    return found
+
+
+def prober_catalog():
+    """{metric: labels} of probes/catalog.def: histograms by the names of their series too."""
+    path = os.path.join(ROOT, "probes", "catalog.def")
+    if not os.path.exists(path):
+        return {}
+    found = {}
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    for m in re.finditer(r'"(roce_probe(?:r)?_\w+)",\s*(k\w+),\s*"[^"]*",\s*"([^"]*)"', text):
+        labels = set(filter(None, m.group(3).split(",")))
+        found[m.group(1)] = labels
+        if m.group(2) == "kHistogram":
+            for end, more in (("_bucket", {"le"}), ("_sum", set()), ("_count", set())):
+                found[m.group(1) + end] = labels | more
+    return found
+
+
+def selectors(expr):
+    """[(metric, {label: matcher}, what follows)] of the instant and range selectors in an expression."""
+    bare = re.sub(r'"(?:[^"\\]|\\.)*"', lambda m: '"' + "x" * (len(m.group(0)) - 2) + '"', expr)
+    found = []
+    for m in re.finditer(r"[a-zA-Z_:][\w:]*", bare):
+        name = m.group(0)
+        before = bare[:m.start()]
+        if before.count("{") > before.count("}") or re.search(r"(?:\bby|\bwithout|\bon|\bignoring|\bgroup_left|\bgroup_right)\s*\([^()]*$", before) or before.endswith('"'):
+            continue  # a label
+        rest = bare[m.end():]
+        if name in WORDS or re.match(r"\s*\(", rest) or re.match(r"[0-9.]$", before[-1:]) or re.search(r"\[[^\]]*$", before) or name in ("m", "h", "s"):
+            continue
+        labels, follow = {}, expr[m.end():]
+        if rest.startswith("{"):
+            end = rest.index("}")
+            labels = dict(re.findall(r'(\w+)\s*(?:=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"', expr[m.end() + 1:m.end() + end]))
+            follow = expr[m.end() + end + 1:]
+        if before.count('"') % 2 == 0:
+            found.append((name, labels, follow, expr[:m.start()]))
+    return found
+
+
+def grouping_labels(expr):
+    found = set()
+    for m in re.finditer(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^()]*)\)", expr):
+        found |= {w.strip() for w in m.group(1).split(",") if w.strip()}
+    return found
+
+
+def made_labels(expr):
+    return set(re.findall(r'label_replace\(.*?,\s*"(\w+)",\s*"[^"]*",\s*"[^"]*",\s*"[^"]*"\)', expr, re.S))
+
+
+def lint(rules, known):
+    """[(alert or record, what is wrong)]"""
+    bad, recorded = [], {}
+    for _, _, rule in rules:
+        name = rule.get("record") or rule["alert"]
+
+        def say(text):
+            bad.append((name, text))
+        expr = rule["expr"]
+        labels = set(TARGET) | made_labels(expr)
+        for metric, used, follow, before in selectors(expr):
+            if ":" in metric:
+                if metric == name:  # it goes on from itself
+                    continue
+                if metric not in recorded:
+                    say(f"{metric} is recorded by no rule before it")
+                else:
+                    labels |= recorded[metric]
+                continue
+            own = FOREIGN.get(metric, PROMISED.get(metric, known.get(metric)))
+            if own is None:
+                say(f"no metric is called {metric}")
+                continue
+            labels |= own
+            for label in used:
+                if label not in own | TARGET:
+                    say(f"{metric} has no label {label}")
+            if metric.startswith("roce_") and "job" not in used:
+                say(f"{metric} has no matcher of a job")
+            if metric.endswith("_total"):
+                presence = re.search(r"\bunless\s*(?:on\s*\([^)]*\)\s*)?$", before)
+                ranged = follow.startswith("[") and re.search(r"(\w+)\s*\(\s*$", before)
+                if not presence and not (ranged and ranged.group(1) in FUNCTIONS):
+                    say(f"{metric} is a counter and used as it stands")
+            if metric.endswith("_info") and re.search(r"[*/]\s*(?:on|ignoring)?\s*(?:\([^)]*\))?\s*(?:group_left|group_right)?\s*(?:\([^)]*\))?\s*$", before):
+                say(f"joins {metric} bare")
+        for label in sorted(grouping_labels(expr) - labels):
+            say(f"groups by {label}, which nothing in it has")
+        if "record" in rule:
+            recorded[name] = labels
+            if not re.fullmatch(r"[a-z_]+:[a-z0-9_]+:[a-z0-9_]+", name) and not name.count(":") == 2:
+                say("is not called level:metric:operations")
+            continue
+        if not re.fullmatch(r"Roce[A-Z][A-Za-z]+|Watchdog", name):
+            say("is not called Roce...")
+        given = rule.get("labels", {})
+        if given.get("severity") not in SEVERITIES:
+            say(f"severity is {given.get('severity')}")
+        if not given.get("component"):
+            say("has no component")
+        for key, value in given.items():
+            if "$value" in str(value):
+                say(f"label {key} holds a value: each evaluation makes another alert")
+        notes = rule.get("annotations", {})
+        for key in ("summary", "description", "runbook_url", "dashboard_url"):
+            if not notes.get(key):
+                say(f"has no {key}")
+        text = " ".join(notes.values())
+        if not text.isascii():
+            say("text is not ASCII")
+        if not notes.get("runbook_url", "").endswith(f"/{name}.md"):
+            say("runbook_url is not its own")
+        if "Next: " not in notes.get("description", ""):
+            say("description says no next step")
+        if given.get("severity") != "info" and "$value" not in notes.get("description", "") and "query" not in notes.get("description", "") and name not in EVIDENT:
+            say("description holds no evidence")
+        for label in sorted(set(re.findall(r"\$labels\.(\w+)", text)) - labels - set(given)):
+            say(f"text names label {label}, which the alert has not")
+        hold = re.fullmatch(r"(\d+)([smh])", rule.get("for", "0s"))
+        if not hold:
+            say(f"for is {rule.get('for')}")
+            continue
+        wait = int(hold.group(1)) * {"s": 1, "m": 60, "h": 3600}[hold.group(2)]
+        if name in AT_ONCE and (wait or given.get("severity") != "critical"):
+            say("is a critical fault of the link: critical, for 0s")
+        for window in re.findall(r"increase\([^()]*\[(\d+)m\]", expr):
+            if wait > int(window) * 30:
+                say(f"waits {wait} s on an increase over {window} m: one event is forgotten before")
+        if "topk" in re.sub(r"topk by \([^)]*\) \(1,", "", expr):
+            say("uses topk in an expression: its members change")
+    return bad
+
+
+# The evidence is the state itself.
+EVIDENT = {"RoceExportersAbsent", "RoceConfigReloadFailed", "RoceCollectorLate", "RoceCollectorFailing", "RoceCounterSaturated", "RoceDeviceLost", "RoceDeviceGone",
+           "RoceNicHealth", "RocePfcChanged", "RocePfcMismatch", "RoceEcnDisabled"}
+
+
+def check_rules():
+    bad = lint(alerts.rules(), catalog())
+    expect(not bad, "\n".join(f"{n}: {t}" for n, t in bad))
+    return f"{len(alerts.rules())} rules"
+
+
+def check_seeded():
+    """The lint finds what is seeded into a sound rule."""
+    known, rules = catalog(), alerts.rules()
+    seeds = [("severity", lambda r: r["labels"].pop("severity")),
+             ("component", lambda r: r["labels"].pop("component")),
+             ("runbook_url", lambda r: r["annotations"].pop("runbook_url")),
+             ("next step", lambda r: r["annotations"].update(description="mlx5_0 {{ $value }}")),
+             ("label holds a value", lambda r: r["labels"].update(now="{{ $value }}")),
+             ("no metric is called", lambda r: r.update(expr=r["expr"].replace("roce_port_symbol_errors_total", "roce_symbol_errors_total"))),
+             ("has no label lane", lambda r: r.update(expr=r["expr"].replace('roce_port_symbol_errors_total{', 'roce_port_symbol_errors_total{lane="0",'))),
+             ("no matcher of a job", lambda r: r.update(expr=r["expr"].replace('roce_port_symbol_errors_total{job="roce"}', "roce_port_symbol_errors_total"))),
+             ("used as it stands", lambda r: r.update(expr='roce_port_symbol_errors_total{job="roce"} > 10')),
+             ("joins roce_port_info bare", lambda r: r.update(expr=r["expr"] + ' * on (instance, device, port) group_left (netdev) roce_port_info{job="roce"}')),
+             ("is forgotten before", lambda r: r.update({"for": "14m"})),
+             ("text names label lane", lambda r: r["annotations"].update(summary="lane {{ $labels.lane }}")),
+             ("groups by lane", lambda r: r.update(expr="sum by (lane) (" + r["expr"] + ")"))]
+    for want, seed in seeds:
+        changed = []
+        for file, group, rule in rules:
+            if rule.get("alert") == "RoceSymbolErrors":
+                rule = dict(rule, labels=dict(rule["labels"]), annotations=dict(rule["annotations"]))
+                seed(rule)
+            changed.append((file, group, rule))
+        found = [t for n, t in lint(changed, known) if n == "RoceSymbolErrors"]
+        expect(any(want in t or all(w in t for w in want.split()) for t in found), f"seeded `{want}`: the lint says {found}")
+    return f"{len(seeds)} seeds"
+
+
+def check_thresholds():
+    """Sources of rules compare with thresholds.yml alone; what may stand there is a state or the bits of a byte, not a quantity."""
+    bad, folder = [], os.path.join(alerts.ALERTS, "src", "rules")
+    for file in sorted(os.listdir(folder)):
+        for group in alerts.load(os.path.join(folder, file))["groups"]:
+            for rule in group["rules"]:
+                bad += [f"{rule.get('alert') or rule['record']}: compares with {n}" for n in re.findall(r"(?:[<>]=?|[!=]=)\s*(-?[\d.]+)(?![\d.]*>>)", rule["expr"])
+                        if n not in ("0", "1", "2", "4", "8")]
+    expect(not bad, "\n".join(bad))
+    return f"{len(alerts.load(os.path.join(alerts.ALERTS, 'thresholds.yml'))['thresholds'])} thresholds, each with its reason"

@@ -1,0 +1,515 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules, runbooks and routing. Series of a case go through promtool; routing and inhibition through a real Alertmanager."""
+import concurrent.futures
+import functools
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+
+import yaml
+
+from harness import BUILD, JOBS, ROOT, Failed, Row, command, expect
+
+ALERTS = os.path.join(ROOT, "alerts")
+CASES = os.path.join(ROOT, "tests", "alerts", "cases")
+EXPECTED = os.path.join(ROOT, "tests", "alerts", "expected")
+WORK = os.path.join(BUILD, "tests", "alerts")
+STEP = 15  # seconds between scrapes and between evaluations
+SAMPLES = 160  # of a case that says no other number
+BASE = {"job": "roce", "instance": "node1:14791", "host": "node1"}
+TOP32 = 2 ** 32 - 1
+
+
+def load(path):
+    """A YAML file; read once, so leave it as it is."""
+    return _load(path, os.stat(path).st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=None)
+def _load(path, _):
+    with open(path, encoding="utf-8") as f:
+        return yaml.load(f, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def rules():
+    """[(file, group, rule)] of all files of rules, in order."""
+    found = []
+    for path in sorted(glob.glob(os.path.join(ALERTS, "rules", "*.yml"))):
+        for group in load(path)["groups"]:
+            found += [(os.path.basename(path), group["name"], r) for r in group["rules"]]
+    return found
+
+
+def alert_rules():
+    return {r["alert"]: r for _, _, r in rules() if "alert" in r}
+
+
+def cases():
+    """{alert: case}, each with the file that it stands in."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(CASES, "*.yml"))):
+        for name, case in load(path).items():
+            expect(name not in found, f"{path}: {name} is in {found.get(name, {}).get('file')} too")
+            found[name] = dict(case, file=os.path.basename(path))
+    return found
+
+
+def expected():
+    found = {}
+    for path in sorted(glob.glob(os.path.join(EXPECTED, "*.yml"))):
+        found.update(load(path) or {})
+    return found
+
+
+def needed(expr_and_texts, records):
+    """Recorded series that these texts name, and those that those name, in the order of their rules."""
+    wanted, todo = set(), [expr_and_texts]
+    while todo:
+        for name in re.findall(r"[a-zA-Z_][\w]*:[\w:]+", todo.pop()):
+            if name in records and name not in wanted:
+                wanted.add(name)
+                todo.append(records[name])
+    return wanted
+
+
+def subset(name, change=None):
+    """A file of rules with one alert and the recordings that it stands on; `change` alters the alert's rule."""
+    every = rules()
+    records = {r["record"]: r["expr"] for _, _, r in every if "record" in r}
+    rule = next(dict(r) for _, _, r in every if r.get("alert") == name)
+    if change:
+        rule = change(rule)
+    wanted = needed(rule["expr"] + " " + " ".join([*rule.get("annotations", {}).values(), *rule["labels"].values()]), records)
+    return {"groups": [{"name": "roce", "rules": [r for _, _, r in every if r.get("record") in wanted] + [rule]}]}
+
+
+# Series ------------------------------------------------------------------------------------------------------------------
+
+def series_key(text):
+    """`name{dev/port/netdev,label=value}` -> (name, labels); the label `instance=node2` sets the host too."""
+    m = re.fullmatch(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?", text)
+    expect(m, f"series `{text}`")
+    labels = dict(BASE)
+    for part in (m.group(2) or "").split(","):
+        if not part:
+            continue
+        if "=" not in part:
+            labels.update(zip(("device", "port", "netdev"), part.split("/")))
+            continue
+        key, value = part.split("=", 1)
+        labels[key] = value
+        if key == "instance" and ":" not in value:
+            labels["instance"], labels["host"] = value + ":14791", value
+    return m.group(1), {k: v for k, v in labels.items() if v != "" or k not in ("host",)}
+
+
+def expand(text, count):
+    """Values in time: blank-separated parts VALUE[+STEP|-STEP][*COUNT]; `~` goes on from the last value, `-` is absent; the
+    last part goes on to the end. -> [float or None]"""
+    out = []
+    for part in str(text).split():
+        m = re.fullmatch(r"(~|-|[+-]?Inf|-?[\d.]+(?:e\d+)?)(?:([+-])([\d.]+))?(?:\*(\d+))?", part)
+        expect(m, f"values `{text}`: what is `{part}`?")
+        left = count - len(out)
+        n = min(int(m.group(4)), left) if m.group(4) else left
+        if m.group(1) == "-":
+            out += [None] * n
+            continue
+        step = float((m.group(2) or "+") + (m.group(3) or "0"))
+        last = next((v for v in reversed(out) if v is not None), 0.0)
+        start = last + step if m.group(1) == "~" else float(m.group(1))
+        out += [start + step * i for i in range(n)]
+    expect(len(out) == count, f"values `{text}` give {len(out)} of {count}")
+    return out
+
+
+def number(value):
+    if value in (float("inf"), float("-inf")):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value == int(value) else repr(round(value, 9))
+
+
+def promtool_values(values):
+    """As promtool writes them. What is absent after it was there goes stale, as with a scrape that lacks it."""
+    words, before = [], None
+    for v in values:
+        words.append(number(v) if v is not None else ("stale" if before is not None else "_"))
+        before = v
+    out, i = [], 0
+    while i < len(words):
+        j = i
+        while j + 1 < len(words) and words[j + 1] == words[i]:
+            j += 1
+        if words[i] in ("stale", "+Inf", "-Inf") or j == i:
+            out += words[i:j + 1]
+        elif words[i] == "_":
+            out.append(f"_x{j - i + 1}")
+        else:
+            out.append(f"{words[i]}x{j - i}")
+        i = j + 1
+    return " ".join(out)
+
+
+def series_of(case, *changes):
+    """{(name, labels): [values]} of a case's healthy series with these changes, and `up` for each target."""
+    count = case.get("samples", SAMPLES)
+    merged = dict(case["healthy"])
+    for change in changes:
+        merged.update({k: v for k, v in change.items() if k not in ("until", "by")})
+    out = {}
+    for key, text in merged.items():
+        name, labels = series_key(key)
+        out[(name, tuple(sorted(labels.items())))] = expand(text, count)
+    targets = {tuple(sorted((k, dict(labels).get(k)) for k in BASE if k in dict(labels))) for _, labels in out} or {tuple(sorted(BASE.items()))}
+    named = {labels for name, labels in out if name == "up"}
+    for target in targets:
+        if not named or (target not in named and not any(dict(target).items() <= dict(n).items() or dict(n).get("instance") == dict(target).get("instance") for n in named)):
+            out[("up", target)] = [1.0] * count
+    return out
+
+
+def input_series(data):
+    lines = []
+    for (name, labels), values in data.items():
+        inner = ",".join(f"{k}={json.dumps(v)}" for k, v in labels)
+        lines.append({"series": f"{name}{{{inner}}}", "values": promtool_values(values)})
+    return lines
+
+
+def counters(data):
+    return [key for key in data if key[0].endswith("_total")]
+
+
+def lose(data, index):
+    """The scrape of that moment fails: all series go stale, up is 0."""
+    out = {}
+    for (name, labels), values in data.items():
+        values = list(values)
+        if values[index] is not None:
+            values[index] = 0.0 if name == "up" else None
+        out[(name, labels)] = values
+    return out
+
+
+def restarted(data):
+    """All counters start again at 0 half-way, as after a reload of the driver."""
+    out = dict(data)
+    for key in counters(data):
+        values = data[key]
+        half = len(values) // 2
+        if values[half] is not None:
+            # From a high total: whoever forgets that counters restart sees a large change.
+            raised = [None if v is None else v + 5000 for v in values]
+            out[key] = raised[:half] + [None if v is None else v - values[half] for v in values[half:]]
+    return out
+
+
+def wrapped(data):
+    """All counters pass 2^32 within the case, as the exporter widens them."""
+    out = dict(data)
+    for key in counters(data):
+        seen = [v for v in data[key] if v is not None]
+        if seen:
+            out[key] = [None if v is None else v + TOP32 - seen[0] for v in data[key]]
+    return out
+
+
+def saturated(data):
+    """All counters stick at the top of their fields."""
+    return {key: ([None if v is None else float(TOP32) for v in values] if key[0].endswith("_total") else values) for key, values in data.items()}
+
+
+def without(data):
+    return {key: values for key, values in data.items() if key[0] == "up"}
+
+
+# promtool ----------------------------------------------------------------------------------------------------------------
+
+def clock(seconds):
+    return f"{int(seconds)}s"
+
+
+def run_promtool(folder, name, rule_file, tests, interval=STEP):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, f"{name}.rules.yml"), "w", encoding="utf-8") as f:
+        json.dump(rule_file, f)
+    path = os.path.join(folder, f"{name}.test.yml")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({"rule_files": [f"{name}.rules.yml"], "evaluation_interval": clock(interval), "tests": tests}, f)
+    done = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def apart(tag, data):
+    """The same series on hosts of their own, so that many cases share one run of promtool."""
+    def other(labels):
+        return tuple((k, f"{tag}.{v}" if k in ("instance", "host", "traddr") and v else v) for k, v in labels)
+    return {(name, other(labels)): values for (name, labels), values in data.items()}
+
+
+def spoken(tag, text):
+    return re.sub(r"(?<![\w.])node(\d)", rf"{tag}.node\1", text)
+
+
+class Checks:
+    """What one alert is tested with. A kind of test is a set of series and what holds of the alert on them: all kinds in one
+    run of promtool, each on hosts of its own; or, where rules look at the fleet, each in a run of its own."""
+
+    def __init__(self, name, case):
+        self.name, self.case, self.tests, self.kinds = name, case, [], []
+        self.count = case.get("samples", SAMPLES)
+        self.end = (self.count - 1) * STEP
+        self.separate = case.get("separate", False)
+
+    def add(self, kind, data, check):
+        self.kinds.append(kind)
+        tag = "" if self.separate else re.sub(r"\W+", "-", kind)
+        if tag:
+            data = apart(tag, data)
+        one = {"name": f"{self.name}: {kind}", "interval": clock(STEP), "input_series": input_series(data), **check(tag)}
+        if self.separate or not self.tests:
+            self.tests.append(one)
+            return
+        self.tests[0]["input_series"] += one["input_series"]
+        for key in ("alert_rule_test", "promql_expr_test"):
+            self.tests[0].setdefault(key, []).extend(one.get(key, []))
+
+    def alerts(self, tag, state="firing"):
+        where = f',instance=~"{tag}[.].*"' if tag else ""
+        return f'ALERTS{{alertname="{self.name}",alertstate="{state}"{where}}}'
+
+    def ever(self, tag):
+        return f"max_over_time({self.alerts(tag)}[{self.count * STEP}s])"
+
+    def never(self, tag):
+        return {"promql_expr_test": [{"expr": self.ever(tag), "eval_time": clock(self.end), "exp_samples": []}]}
+
+    def firing(self, tag, at, number):
+        return {"expr": f"count({self.alerts(tag)})", "eval_time": clock(at), "exp_samples": [{"labels": "{}", "value": number}] if number else []}
+
+    def quiet(self):
+        case, healthy = self.case, series_of(self.case)
+        kinds = [("healthy", healthy), ("reset", restarted(healthy)), ("wrap", wrapped(healthy)), ("saturated", saturated(healthy)), ("lost", lose(healthy, self.count // 2))]
+        if not case.get("absent_fires"):
+            kinds.append(("absent", without(healthy)))
+        kinds += [(f"quiet {label}", series_of(case, change)) for label, change in case.get("quiet", {}).items()]
+        for kind, data in kinds:
+            self.add(kind, data, self.never)
+
+    def fires(self, found):
+        case, name = self.case, self.name
+        data = series_of(case, case["event"])
+        first, last, n = found["first"], found.get("last"), len(found["alerts"])
+
+        def words(tag):
+            alerts = [{"exp_labels": {k: spoken(tag, v) if tag else v for k, v in a["labels"].items()},
+                       "exp_annotations": {k: spoken(tag, v) if tag else v for k, v in a.items() if k != "labels"}} for a in found["alerts"]]
+            return {"eval_time": clock(first), "alertname": name, "exp_alerts": alerts}
+
+        def event(tag):
+            values = [self.firing(tag, first, n)]
+            if first >= STEP:
+                values.append(self.firing(tag, first - STEP, 0))
+            values += [self.firing(tag, last, n), self.firing(tag, last + STEP, 0)] if last is not None else [self.firing(tag, self.end, n)]
+            return {"promql_expr_test": values}
+        self.add("fires", data, event)
+        # The words are compared alone: promtool names all alerts that fire at a time.
+        self.tests.append({"name": f"{name}: words", "interval": clock(STEP), "input_series": input_series(data), "alert_rule_test": [words("")]})
+        if counters(data):
+            self.add("fires across a wrap", wrapped(data), lambda tag: {"promql_expr_test": [self.firing(tag, first, n), self.firing(tag, first - STEP, 0)]})
+        if case.get("lost_matters", True) and not case.get("always"):
+            index = first // STEP
+            ends = (last if last is not None else self.end) // STEP
+            hit = index + 2 if index + 4 <= ends else index
+            self.add("fires on through a lost scrape", lose(data, hit),
+                     lambda tag: {"promql_expr_test": [self.firing(tag, hit * STEP, n), self.firing(tag, (hit + 1) * STEP, n)]})
+            if index > 41:
+                self.add("fires though a scrape is lost before", lose(data, index - 1), lambda tag: {"promql_expr_test": [self.firing(tag, (index + 4) * STEP, n)]})
+        for label, change in case.get("fires_too", {}).items():
+            self.add(f"fires {label}", series_of(case, change), lambda tag: {"promql_expr_test": [
+                {"expr": f"count({self.ever(tag)}) >= bool 1", "eval_time": clock(self.end), "exp_samples": [{"labels": "{}", "value": 1}]}]})
+        for label, change in case.get("holds", {}).items():
+            self.add(f"holds {label}", series_of(case, change), lambda tag, at=seconds(change["until"]): {"promql_expr_test": [self.firing(tag, at, n)]})
+        for label, change in case.get("ends", {}).items():
+            self.add(f"ends {label}", series_of(case, change), lambda tag, at=seconds(change["by"]): {"promql_expr_test": [
+                self.firing(tag, at, 0), {"expr": f"count({self.ever(tag)})", "eval_time": clock(self.end), "exp_samples": [{"labels": "{}", "value": n}]}]})
+
+
+def seconds(text):
+    m = re.fullmatch(r"(\d+)([smh])", str(text))
+    expect(m, f"time `{text}`")
+    return int(m.group(1)) * {"s": 1, "m": 60, "h": 3600}[m.group(2)]
+
+
+def checks_of(name, case, found):
+    checks = Checks(name, case)
+    if not case.get("always"):
+        checks.quiet()
+    checks.fires(found)
+    return checks
+
+
+def parse_labels(text):
+    return {k: json.loads(f'"{v}"') for k, v in re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', text)}
+
+
+def observe(name, case):
+    """Runs the event and tells when the alert fires and with what: what tests/alerts/expected holds."""
+    count = case.get("samples", SAMPLES)
+    at = [{"eval_time": clock(i * STEP), "alertname": name, "exp_alerts": []} for i in range(count)]
+    _, out = run_promtool(os.path.join(WORK, "observe"), name, subset(name), [{"interval": clock(STEP), "input_series": input_series(series_of(case, case["event"])), "alert_rule_test": at}])
+    seen = {}
+    for block in re.split(r"(?=    alertname: )", out):
+        m = re.match(r"    alertname: \w+, time: (\S+),", block)
+        if not m:
+            continue
+        when = sum(int(v) * {"h": 3600, "m": 60, "s": 1}[u] for v, u in re.findall(r"(\d+)([hms])", m.group(1)))
+        seen[when] = [{"labels": parse_labels(a), "annotations": parse_labels(b)} for a, b in re.findall(r"Labels:\{(.*)\}\n\s*Annotations:\{(.*)\}", block)]
+    if not seen:
+        raise Failed(f"{name}: the event does not fire it\n{out[-1500:]}")
+    first, last = min(seen), max(seen)
+    broken = [i * STEP for i in range(first // STEP, last // STEP) if i * STEP not in seen]
+    if broken:
+        raise Failed(f"{name}: fires from {first} s to {last} s, but not at {broken[:5]}")
+    alerts = []
+    for a in seen[first]:
+        labels = {k: v for k, v in a["labels"].items() if k != "alertname"}
+        alerts.append({"labels": labels, **a["annotations"]})
+    found = {"first": first, **({"last": last} if last < (count - 1) * STEP else {}), "alerts": alerts}
+    return found
+
+
+def update():
+    """Writes tests/alerts/expected anew. Read the difference: it is what people will be told."""
+    by_file, every = {}, cases()
+
+    def one(name):
+        try:
+            return observe(name, every[name])
+        except Failed as e:
+            return e
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        for name, found in zip(every, pool.map(one, every)):
+            if isinstance(found, Failed):
+                print(found)
+            else:
+                by_file.setdefault(every[name]["file"], {})[name] = found
+    os.makedirs(EXPECTED, exist_ok=True)
+    for file, found in by_file.items():
+        with open(os.path.join(EXPECTED, file), "w", encoding="utf-8") as f:
+            f.write("# SPDX-License-Identifier: Apache-2.0\n# When the event of tests/alerts/cases fires the alert (seconds), until when, and what it says. Made by\n"
+                    "# `tests/support/alerts.py --update`; read each change.\n")
+            yaml.safe_dump(found, f, sort_keys=False, width=110, allow_unicode=False)
+    return 0
+
+
+def check_alert(name):
+    case, found = cases()[name], expected().get(name)
+    expect(found, f"{name}: not in tests/alerts/expected")
+    code, out = run_promtool(os.path.join(WORK, "rules"), name, subset(name), checks_of(name, case, found).tests)
+    expect(code == 0, lambda: f"{name}:\n{out[-3500:]}")
+
+
+def generated():
+    done = command("python3", "-B", os.path.join(ALERTS, "src", "generate.py"), "--check", check=False)
+    expect(done.returncode == 0, lambda: f"run alerts/src/generate.py:\n{done.stdout}")
+
+
+def syntax():
+    command("promtool", "check", "rules", *sorted(glob.glob(os.path.join(ALERTS, "rules", "*.yml"))))
+
+
+def faults():
+    """{fault: ([alert], reason)} of tests/alerts/faults.tsv."""
+    found = {}
+    with open(os.path.join(ROOT, "tests", "alerts", "faults.tsv"), encoding="utf-8") as f:
+        for line in f:
+            if line.startswith("#") or line.startswith("fault\t"):
+                continue
+            fault, names, reason = line.rstrip("\n").split("\t")
+            found[fault] = ([n for n in names.split(",") if n != "-"], reason)
+    return found
+
+
+WANTED = ("healthy", "reset", "wrap", "saturated", "lost", "absent", "fires")
+
+
+def coverage():
+    """Each alert has a case with all kinds of series and its words written down; each fault has an alert or a reason."""
+    bad, every, known, words = [], alert_rules(), cases(), expected()
+    lines = []
+    for name, rule in every.items():
+        if name not in known:
+            bad.append(f"{name}: no case in tests/alerts/cases")
+            continue
+        if name not in words:
+            bad.append(f"{name}: its words are not in tests/alerts/expected")
+            continue
+        case = known[name]
+        kinds = checks_of(name, case, words[name]).kinds
+        if not case.get("always"):
+            missing = [k for k in WANTED if k not in kinds and not (k == "absent" and case.get("absent_fires"))]
+            if missing:
+                bad.append(f"{name}: not tested: {', '.join(missing)}")
+            if "keep_firing_for" in rule and "last" not in words[name]:
+                bad.append(f"{name}: its event does not end, so that keep_firing_for is not tested")
+        lines.append(f"{name}: {len(kinds)} kinds")
+    bad += [f"{n}: a case of no alert" for n in known if n not in every] + [f"{n}: words of no alert" for n in words if n not in every]
+    rows = faults()
+    for fault in [f"F{i:02}" for i in range(1, 48)]:
+        names, reason = rows.get(fault, ([], ""))
+        if not names and not reason:
+            bad.append(f"{fault}: neither an alert nor a reason")
+        bad += [f"{fault}: no alert is called {n}" for n in names if n not in every]
+    told = {n for names, _ in rows.values() for n in names}
+    expect(not bad, "\n".join(bad))
+    return f"{len(every)} alerts; {sum(bool(n) for n, _ in rows.values())} faults have alerts, {len(told)} alerts tell of faults, {len(every) - len(told)} of the rest"
+
+
+def alert_tests():
+    names = list(alert_rules())
+    bad = []
+
+    def one(name):
+        try:
+            check_alert(name)
+            return ""
+        except Failed as e:
+            return str(e)
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        bad = [e for e in pool.map(one, names) if e]
+    expect(not bad, "\n".join(bad))
+    return f"{len(names)} alerts"
+
+
+def rows():
+    import alert_lint
+    return [Row("alerts-generated", "rules and Kubernetes objects are what their sources make", generated),
+            Row("alerts-syntax", "promtool check rules", syntax),
+            Row("alerts-lint", "names, labels, texts and habits of the rules", alert_lint.check_rules),
+            Row("alerts-lint-seeded", "the lint finds seeded faults", alert_lint.check_seeded),
+            Row("alerts-thresholds", "rules compare with thresholds.yml", alert_lint.check_thresholds),
+            Row("alerts-coverage", "each alert tested in all kinds, each fault told or explained", coverage),
+            Row("alerts-rules", "each alert: fires on the smallest event with its words, silent on all else", alert_tests)]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--update"]:
+        sys.exit(update())
+    bad = 0
+    names = sys.argv[1:] or list(cases())
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        def one(n):
+            try:
+                check_alert(n)
+                return None
+            except Failed as e:
+                return str(e)
+        for n, e in zip(names, pool.map(one, names)):
+            if e:
+                bad += 1
+                print("FAIL", e)
+    print(len(names) - bad, "ok", bad, "failed")
