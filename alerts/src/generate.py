@@ -28,7 +28,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ALERTS = os.path.dirname(HERE)
 HEAD = "# SPDX-License-Identifier: Apache-2.0\n# Made by alerts/src/generate.py of alerts/src and alerts/thresholds.yml; do not edit it.\n"
 
-WATCHED = ""
+# Devices that the profile gives another team.
+WATCHED = 'unless on (instance, device) last_over_time(roce_device_role_info{role=~"<<s.unwatched_roles>>"}[5m])'
 ACTIVE = "unless on (instance, device, port) (roce_port_state < 4)"
 TEXTS = {"host": "{{ or $labels.host $labels.instance }}",
          "port": "{{ $labels.device }}/{{ $labels.port }}",
@@ -36,8 +37,17 @@ TEXTS = {"host": "{{ or $labels.host $labels.instance }}",
 PLACES = {
     # The host that serves the path, by the address that the controller has: what inhibition compares with an alert of
     # that host. It looks back, so that a lost scrape makes no other alert of this one.
-    "nvme_place": {"target_host": '{{ with printf "topk(1, count by (target_host) (last_over_time(instance_controller:roce_nvme_controller:place'
+    "nvme_place": {
+        # The port, of those that carry the subsystem; several that are all down each have their own alert.
+        **{label: '{{ with printf "topk(1, count by (device, port) (last_over_time(instance_controller:roce_nvme_controller:link{instance=%q}[10m]) and on (instance, controller) '
+                  'last_over_time(instance_controller:roce_nvme_controller:place{instance=%q,subsystem=%q}[10m])))" $labels.instance $labels.instance $labels.subsystem '
+                  f'| query }}}}{{{{ . | first | label "{label}" }}}}{{{{ end }}}}' for label in ("device", "port")},
+        "target_host": '{{ with printf "topk(1, count by (target_host) (last_over_time(instance_controller:roce_nvme_controller:place'
                                   '{instance=%q,subsystem=%q,target_host!=\\"\\"}[10m])))" $labels.instance $labels.subsystem | query }}{{ . | first | label "target_host" }}{{ end }}'},
+    # A peer that a lost controller of this port points to.
+    "port_peer": {"target_host": '{{ with printf "topk(1, count by (target_host) (last_over_time(instance_controller:roce_nvme_controller:place{instance=%q,target_host!=\\"\\"}[10m]) '
+                                 'and on (instance, controller) last_over_time(instance_controller:roce_nvme_controller:link{instance=%q,device=%q,port=%q}[10m])))" '
+                                 '$labels.instance $labels.instance $labels.device $labels.port | query }}{{ . | first | label "target_host" }}{{ end }}'},
     "nvme_controller_place": {"target_host": '{{ with printf "last_over_time(instance_controller:roce_nvme_controller:place{instance=%q,controller=%q}[10m])" '
                                              '$labels.instance $labels.controller | query }}{{ . | first | label "target_host" }}{{ end }}'},
 }
@@ -126,7 +136,7 @@ class Source:
             if in_text and word in TEXTS:
                 return TEXTS[word]
             if not in_text and word == "watched":
-                return WATCHED
+                return self.fill(WATCHED, where)
             if not in_text and word == "active":
                 return ACTIVE
             raise Bad(f"{where}: nothing is called <<{word}>>")

@@ -9,7 +9,8 @@ from harness import ROOT, expect
 TARGET = {"job", "instance", "host"}
 FOREIGN = {"up": set(), "scrape_duration_seconds": set(), "process_start_time_seconds": set(), "prometheus_rule_evaluation_failures_total": {"rule_group"}}
 # Promised by the design, not in the catalog yet.
-PROMISED = {"roce_expectation_met": {"check", "object"}, "roce_expected_value": {"check", "object"}}
+PROMISED = {"roce_device_role_info": {"device", "role"},
+            "roce_expectation_met": {"check", "object"}, "roce_expected_value": {"check", "object"}}
 SEVERITIES = {"critical", "warning", "info"}
 # Critical faults of the link: nothing may be waited for.
 AT_ONCE = {"RocePortDown", "RoceNvmeNoPath", "RoceRetriesExceeded", "RocePfcStorm", "RoceLosslessDrops", "RoceDeviceLost"}
@@ -80,13 +81,26 @@ def grouping_labels(expr):
 
 
 def made_labels(expr):
-    return set(re.findall(r'label_replace\(.*?,\s*"(\w+)",\s*"[^"]*",\s*"[^"]*",\s*"[^"]*"\)', expr, re.S))
+    return set(re.findall(r',\s*"(\w+)",\s*"[^"]*",\s*"\w*",\s*"[^"]*"\s*\)', expr))
+
+
+def recorded_labels(rules, known):
+    """{recorded series: (group, labels that it may have)}; twice, for those that stand on others of another file."""
+    found = {}
+    for _ in range(2):
+        for _, group, rule in rules:
+            if "record" in rule:
+                labels = set(TARGET) | made_labels(rule["expr"])
+                for metric, _, _, _ in selectors(rule["expr"]):
+                    labels |= found[metric][1] if metric in found else known.get(metric, set())
+                found[rule["record"]] = (group, labels)
+    return found
 
 
 def lint(rules, known):
     """[(alert or record, what is wrong)]"""
-    bad, recorded = [], {}
-    for _, _, rule in rules:
+    bad, recorded, earlier = [], recorded_labels(rules, known), {}
+    for _, group, rule in rules:
         name = rule.get("record") or rule["alert"]
 
         def say(text):
@@ -98,9 +112,11 @@ def lint(rules, known):
                 if metric == name:  # it goes on from itself
                     continue
                 if metric not in recorded:
-                    say(f"{metric} is recorded by no rule before it")
-                else:
-                    labels |= recorded[metric]
+                    say(f"{metric} is recorded by no rule")
+                    continue
+                labels |= recorded[metric][1]
+                if recorded[metric][0] == group and metric not in earlier.setdefault(group, set()):
+                    say(f"{metric} is recorded later in the same group: one evaluation late")
                 continue
             own = FOREIGN.get(metric, PROMISED.get(metric, known.get(metric)))
             if own is None:
@@ -122,7 +138,7 @@ def lint(rules, known):
         for label in sorted(grouping_labels(expr) - labels):
             say(f"groups by {label}, which nothing in it has")
         if "record" in rule:
-            recorded[name] = labels
+            earlier.setdefault(group, set()).add(name)
             if not re.fullmatch(r"[a-z_]+:[a-z0-9_]+:[a-z0-9_]+", name) and not name.count(":") == 2:
                 say("is not called level:metric:operations")
             continue

@@ -222,6 +222,17 @@ def saturated(data):
     return {key: ([None if v is None else float(TOP32) for v in values] if key[0].endswith("_total") else values) for key, values in data.items()}
 
 
+def managed(data):
+    """The devices are declared to be for management: none of this team's."""
+    out = dict(data)
+    for _, labels in data:
+        labels = dict(labels)
+        if labels.get("device"):
+            role = {k: labels[k] for k in (*BASE, "device")} | {"role": "management"}
+            out[("roce_device_role_info", tuple(sorted(role.items())))] = [1.0] * len(next(iter(data.values())))
+    return out
+
+
 def without(data):
     return {key: values for key, values in data.items() if key[0] == "up"}
 
@@ -295,6 +306,8 @@ class Checks:
         kinds = [("healthy", healthy), ("reset", restarted(healthy)), ("wrap", wrapped(healthy)), ("saturated", saturated(healthy)), ("lost", lose(healthy, self.count // 2))]
         if not case.get("absent_fires"):
             kinds.append(("absent", without(healthy)))
+        if "roce_device_role_info" in alert_rules()[self.name]["expr"]:
+            kinds.append(("role", managed(series_of(case, case["event"]))))
         kinds += [(f"quiet {label}", series_of(case, change)) for label, change in case.get("quiet", {}).items()]
         for kind, data in kinds:
             self.add(kind, data, self.never)
@@ -487,12 +500,14 @@ def alert_tests():
 
 def rows():
     import alert_lint
+    import alert_routing
     return [Row("alerts-generated", "rules and Kubernetes objects are what their sources make", generated),
             Row("alerts-syntax", "promtool check rules", syntax),
             Row("alerts-lint", "names, labels, texts and habits of the rules", alert_lint.check_rules),
             Row("alerts-lint-seeded", "the lint finds seeded faults", alert_lint.check_seeded),
             Row("alerts-thresholds", "rules compare with thresholds.yml", alert_lint.check_thresholds),
             Row("alerts-coverage", "each alert tested in all kinds, each fault told or explained", coverage),
+            *alert_routing.rows(),
             Row("alerts-rules", "each alert: fires on the smallest event with its words, silent on all else", alert_tests)]
 
 

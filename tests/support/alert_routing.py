@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""alerts/alertmanager.yml in a real Alertmanager: which receiver gets what, and what is held back."""
+import contextlib
+import http.server
+import json
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import alerts
+from harness import Failed, Row, command, expect
+
+CONFIG = os.path.join(alerts.ALERTS, "alertmanager.yml")
+RECEIVER = {"critical": "page", "warning": "ticket", "info": "nobody"}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Receiver:
+    """Takes what Alertmanager sends: [(path, notification)]."""
+
+    def __enter__(self):
+        self.got, got, lock = [], None, threading.Lock()
+        got = self.got
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with lock:
+                    got.append((self.path.strip("/"), body))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@contextlib.contextmanager
+def alertmanager(receiver_port, speed=10):
+    """The shipped configuration with its receivers here and its waits shortened; yields the base URL."""
+    with open(CONFIG, encoding="utf-8") as f:
+        text = f.read()
+    text = text.replace("localhost:9095", f"127.0.0.1:{receiver_port}")
+    text = re.sub(r"group_wait: (\d+)s", lambda m: f"group_wait: {int(m.group(1)) * 1000 // speed}ms", text)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "alertmanager.yml")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        url = f"127.0.0.1:{free_port()}"
+        with open(os.path.join(folder, "log"), "w", encoding="utf-8") as log:
+            process = subprocess.Popen(["prometheus-alertmanager", f"--config.file={path}", f"--storage.path={folder}/data", f"--web.listen-address={url}",
+                                        "--cluster.listen-address="], stdout=log, stderr=log)
+            try:
+                for _ in range(200):
+                    try:
+                        urllib.request.urlopen(f"http://{url}/-/ready", timeout=2).close()
+                        break
+                    except (urllib.error.URLError, OSError):
+                        if process.poll() is not None:
+                            break
+                        time.sleep(0.1)
+                else:
+                    raise Failed("Alertmanager did not come up")
+                if process.poll() is not None:
+                    raise Failed("Alertmanager ended: " + open(os.path.join(folder, "log"), encoding="utf-8").read()[-800:])
+                yield f"http://{url}"
+            finally:
+                process.terminate()
+                process.wait(20)
+
+
+def post(url, labels):
+    body = json.dumps([{"labels": l, "annotations": {"summary": l["alertname"]}} for l in labels]).encode()
+    request = urllib.request.Request(f"{url}/api/v2/alerts", body, {"Content-Type": "application/json"})
+    urllib.request.urlopen(request, timeout=10).close()
+
+
+def real(name, **changes):
+    """The labels that the alert has in its test, some of them changed."""
+    labels = {"alertname": name, **alerts.expected()[name]["alerts"][0]["labels"]}
+    labels.update({k: v for k, v in changes.items() if v is not None})
+    return {k: v for k, v in labels.items() if not (k in changes and changes[k] is None)}
+
+
+def scenarios():
+    """[(name, what fires at once, {receiver: alerts that arrive})]"""
+    here = {"host": "node1", "device": "mlx5_0", "port": "1"}
+    there = {"host": "node2", "instance": "node2:14791", "target_host": "node2"}
+    return [
+        ("port-down", [real("RocePortDown"), real("RocePortInactive"), real("RoceNvmeNoPath", **here), real("RoceNvmeControllerDown", **here), real("RoceRetriesExceeded", **here),
+                       real("RoceFecUncorrectable"), real("RocePathMtuLowered"), real("RoceGidMissing")],
+         {"page": ["RocePortDown"]}),
+        ("port-down-at-the-target", [real("RocePortDown", **there), real("RoceNvmeNoPath"), real("RoceNvmeControllerDown"), real("RoceRetriesExceeded", target_host="node2")],
+         {"page": ["RocePortDown"]}),
+        ("before-the-page", [real("RocePortInactive", **there), real("RoceNvmeNoPath"), real("RoceRetriesExceeded", target_host="node2")], {}),
+        ("another-target", [real("RocePortDown", **there), real("RoceNvmeNoPath", target_host="node3"), real("RoceRetriesExceeded", target_host=None, device="mlx5_7")],
+         {"page": ["RocePortDown", "RoceNvmeNoPath", "RoceRetriesExceeded"]}),
+        ("target-not-known", [real("RocePortDown", **there), real("RoceNvmeNoPath", target_host=None)], {"page": ["RocePortDown", "RoceNvmeNoPath"]}),
+        ("another-port", [real("RocePortDown"), real("RoceNvmeNoPath", device="mlx5_1", target_host=None), real("RoceSymbolErrors", device="mlx5_1")],
+         {"page": ["RocePortDown", "RoceNvmeNoPath"], "ticket": ["RoceSymbolErrors"]}),
+        ("another-host", [real("RocePortDown"), real("RoceSymbolErrors", host="node3", instance="node3:14791")], {"page": ["RocePortDown"], "ticket": ["RoceSymbolErrors"]}),
+        ("host-alerts-stay", [real("RocePortDown"), real("RoceMemlockNearLimit"), real("RoceExporterDown", host="node1"), real("RoceHugepagesExhausted")],
+         {"page": ["RocePortDown"], "ticket": ["RoceMemlockNearLimit", "RoceExporterDown", "RoceHugepagesExhausted"]}),
+        ("device-lost", [real("RoceDeviceLost"), real("RoceDeviceGone"), real("RocePortDown"), real("RocePcieWidthReduced"), real("RoceNvmeNoPath", **here),
+                         real("RoceMaxReadReqLowered")],
+         {"page": ["RoceDeviceLost"]}),
+        ("device-gone", [real("RoceDeviceGone"), real("RocePcieWidthReduced"), real("RoceNvmeNoPath", **here)], {"page": ["RoceDeviceGone"]}),
+        ("flapping", [real("RoceLinkFlapping"), real("RoceLinkFlap"), real("RoceWireErrors")], {"page": ["RoceLinkFlapping"]}),
+        ("storm", [real("RocePfcStorm"), real("RocePfcPauseReceived"), real("RocePortDiscards")], {"page": ["RocePfcStorm"]}),
+        ("target-removed", [real("RoceNvmeNoPath"), real("RoceNvmeControllerDown"), real("RoceNvmeReconnects")], {"page": ["RoceNvmeNoPath"]}),
+        ("one-path-of-two", [real("RoceNvmeControllerDown"), real("RoceNvmeReconnects")], {"ticket": ["RoceNvmeControllerDown"]}),
+        ("firmware-hangs", [real("RoceKernelCallStuck"), real("RoceCollectorLate"), real("RoceScrapeIncomplete"), real("RoceScrapeSlow")], {"ticket": ["RoceKernelCallStuck"]}),
+        ("hang-on-another-host", [real("RoceKernelCallStuck"), real("RoceCollectorLate", host="node3", instance="node3:14791")],
+         {"ticket": ["RoceKernelCallStuck", "RoceCollectorLate"]}),
+        ("exporter-down", [real("RoceExporterDown"), real("RoceScrapeSlow"), real("RoceExporterRestarts")], {"ticket": ["RoceExporterDown"]}),
+        ("info", [real("RoceFirmwareDiffers"), real("RoceCountersUnreadable")], {}),
+    ]
+
+
+def inhibition():
+    """All scenarios at once, each on hosts of its own."""
+    cases = scenarios()
+    with Receiver() as receiver, alertmanager(receiver.port) as url:
+        batch = [real("Watchdog")]
+        for i, (_, fired, _) in enumerate(cases):
+            batch += [{k: f"s{i}.{v}" if k in ("host", "target_host", "instance") else v for k, v in labels.items()} for labels in fired]
+        post(url, batch)
+        # The longest wait of a group is 3 s here; what has to be held back would have come by then too.
+        deadline = time.monotonic() + 8
+        time.sleep(5)
+        while time.monotonic() < deadline and not any(path == "watchdog" for path, _ in receiver.got):
+            time.sleep(0.2)
+        bad = []
+        for i, (name, _, wanted) in enumerate(cases):
+            found, notes = {}, {}
+            for path, note in receiver.got:
+                for alert in note["alerts"]:
+                    if alert["labels"].get("host", "").startswith(f"s{i}."):
+                        found.setdefault(path, set()).add(alert["labels"]["alertname"])
+                        notes[(path, note["groupKey"])] = notes.get((path, note["groupKey"]), 0) + 1
+            if found != {k: set(v) for k, v in wanted.items()}:
+                bad.append(f"{name}: arrived {({k: sorted(v) for k, v in found.items()})}, expected {wanted}")
+        expect(any(path == "watchdog" for path, _ in receiver.got), "the Watchdog did not arrive")
+        expect(not bad, "\n".join(bad))
+    return f"{len(cases)} scenarios"
+
+
+def routes():
+    command("amtool", "check-config", CONFIG)
+    for name, found in alerts.expected().items():
+        labels = found["alerts"][0]["labels"]
+        want = "watchdog" if name == "Watchdog" else RECEIVER[labels["severity"]]
+        words = [f"{k}={v}" for k, v in {"alertname": name, **labels}.items() if v and " " not in v and ";" not in v]
+        command("amtool", "config", "routes", "test", f"--config.file={CONFIG}", f"--verify.receivers={want}", *words)
+    return f"{len(alerts.expected())} alerts"
+
+
+def sources_have_what_is_compared():
+    """Every alert that an inhibition takes as its source has all labels that it compares: two missing ones count as equal."""
+    bad, words = [], alerts.expected()
+    for rule in alerts.load(CONFIG)["inhibit_rules"]:
+        expect(rule.get("equal"), f"an inhibition compares nothing: {rule}")
+        patterns = [re.fullmatch(r'alertname(=~|=)"(.*)"', m) for m in rule["source_matchers"]]
+        names = [n for n in words if any(p and re.fullmatch(p.group(2) if p.group(1) == "=~" else re.escape(p.group(2)), n) for p in patterns)]
+        for name in names:
+            labels = words[name]["alerts"][0]["labels"]
+            bad += [f"{name} has no label {l}, which an inhibition by it compares" for l in rule["equal"] if not labels.get(l)]
+    expect(not bad, "\n".join(bad))
+
+
+def examples():
+    command("promtool", "check", "config", os.path.join(alerts.ALERTS, "prometheus.yml"))
+
+
+def rows():
+    return [Row("alerts-prometheus", "promtool takes the example of Prometheus", examples),
+            Row("alerts-routes", "each alert reaches its receiver (amtool)", routes),
+            Row("alerts-inhibit-labels", "sources of inhibition have the labels that it compares", sources_have_what_is_compared),
+            Row("alerts-inhibition", "one page for one root cause, in a real Alertmanager", inhibition)]
