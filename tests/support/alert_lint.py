@@ -7,7 +7,7 @@ import alerts
 from harness import ROOT, expect
 
 TARGET = {"job", "instance", "host"}
-FOREIGN = {"up": set(), "scrape_duration_seconds": set(), "process_start_time_seconds": set(), "prometheus_rule_evaluation_failures_total": {"rule_group"}}
+FOREIGN = {"up": set(), "scrape_duration_seconds": set(), "process_start_time_seconds": set(), "process_resident_memory_bytes": set(), "prometheus_rule_evaluation_failures_total": {"rule_group"}}
 # Promised by the design, not in the catalog yet.
 PROMISED = {"roce_device_role_info": {"device", "role"},
             "roce_expectation_met": {"check", "object"}, "roce_expected_value": {"check", "object"}}
@@ -231,3 +231,128 @@ def check_thresholds():
                         if n not in ("0", "1", "2", "4", "8")]
     expect(not bad, "\n".join(bad))
     return f"{len(alerts.load(os.path.join(alerts.ALERTS, 'thresholds.yml'))['thresholds'])} thresholds, each with its reason"
+
+
+# Runbooks ----------------------------------------------------------------------------------------------------------------
+
+RUNBOOKS = os.path.join(alerts.ALERTS, "runbooks")
+SECTIONS = ["Meaning", "Look at", "Causes, most likely first", "Fix", "Verify", "Escalate"]
+CHANGES = [r"\bip\b.*\b(?:set|add|del|delete|replace|flush)\b", r"\bdcb\b.*\b(?:set|add|del|replace)\b", r"\bethtool\s+(?:-[AsGCKLXEfr]\b|--(?:set|reset|change|pause)\b)", r"\bmodprobe\b", r"\brmmod\b",
+           r"\binsmod\b", r"\bsystemctl\s+(?:restart|stop|start|reload|kill|mask|disable)\b", r"\bsysctl\s+-w\b", r"(?<![2&])>\s*/", r"\bnvme\s+(?:connect|disconnect|reset|format)\b", r"\bdevlink\b.*\b(?:reload|set|recover)\b",
+           r"\bipcrm\b", r"\brm\b", r"\bprlimit\b.*=", r"\bipmitool\s+chassis\s+power\s+(?:cycle|off|on|reset)\b", r"\breboot\b", r"\bkill\b", r"\bsetpci\b.*=", r"\bmlxconfig\b.*\bset\b", r"\biscsiadm\b.*(?:--login|--logout|-l\b|-u\b)",
+           r"\brdma\b.*\b(?:set|add|del|delete|unset|bind|unbind)\b"]
+CLEARING = [r"\bperfquery\b.*\s-[A-Za-z]*[rR]", r"\bmlxlink\b.*(?:--pc|--clear)", r"\bibclearcounters\b", r"\bibclearerrors\b", r"\bethtool\s+--?reset\b", r"\bnstat\b.*-r", r"\brdma\s+statistic\b.*\b(?:clear|reset)\b",
+            r">\s*\S*/(?:hw_)?counters/", r"\bclear\s+counters\b", r"aer_dev_\w+\s*$(?<=>)"]
+RELOADS = r"\bmodprobe\s+-r\b|\brmmod\b|\bdevlink\s+dev\s+reload\b|\bopenibd\b|/unbind\b"
+
+
+def lint_runbook(name, text, names):
+    """[what is wrong] with one page."""
+    bad = []
+    if not text.startswith(f"# {name}\n"):
+        bad.append("its title is not the alert's name")
+    found = re.findall(r"^## (.*)$", text, re.M)
+    if found != SECTIONS:
+        bad.append(f"has the sections {found}, not {SECTIONS}")
+    for section in re.split(r"^## .*$", text, flags=re.M)[1:]:
+        if not section.strip():
+            bad.append("has an empty section")
+    if not text.isascii():
+        bad.append("is not ASCII")
+    for word in set(re.findall(r"\bRoce[A-Z]\w+", text)) - names:
+        bad.append(f"names {word}, which is no alert")
+    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S):
+        head, *lines = block.splitlines()
+        change = head.startswith("# CHANGE")
+        if not change and head != "# read":
+            bad.append(f"a block of commands begins with `{head}`, not with read or CHANGE")
+        if change and not re.fullmatch(r"# CHANGE; interrupts: .+; undo: .+", head):
+            bad.append(f"`{head}` does not say what it interrupts and how it is undone")
+        for line in lines:
+            masked = line.startswith("# ")
+            body = line[2:] if masked else line.split("   # ")[0]
+            changing = any(re.search(p, body) for p in CHANGES)
+            if change and not masked:
+                bad.append(f"`{line}` changes something and is not masked")
+            if not change and (masked or changing):
+                bad.append(f"`{line}` stands among commands that read")
+            if any(re.search(p, body) for p in CLEARING):
+                bad.append(f"`{line}` clears counters")
+            if re.search(r"\bsetpci\b.*=", body) and not re.search(r"\bsetpci -s \S+ [A-Z_]+\+?[0-9a-f]*\.[bwl]=[0-9a-f]+:[0-9a-f]+$", body):
+                bad.append(f"`{line}` writes a whole register: one address and value:mask are wanted")
+            if re.search(RELOADS, body) and "drain" not in head:
+                bad.append(f"`{line}` reloads a driver without a drain before")
+        if re.search(RELOADS, head) and "drain" not in head:
+            bad.append(f"`{head}` reloads a driver without a drain before")
+    for place in re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S).split("\n\n"):
+        if any(re.search(p, place) for p in CLEARING):
+            bad.append("speaks of clearing counters")
+        if re.search(RELOADS, place) and "drain" not in place:
+            bad.append("speaks of a reload of a driver without a drain")
+    return bad
+
+
+def runbooks():
+    found = {}
+    for file in sorted(os.listdir(RUNBOOKS)):
+        with open(os.path.join(RUNBOOKS, file), encoding="utf-8") as f:
+            found[os.path.splitext(file)[0]] = f.read()
+    return found
+
+
+def check_runbooks():
+    pages, names = runbooks(), set(alerts.alert_rules())
+    bad = [f"{n}: no runbook" for n in names - set(pages)] + [f"{n}: a runbook of no alert" for n in set(pages) - names]
+    for name, text in pages.items():
+        bad += [f"{name}: {t}" for t in lint_runbook(name, text, names)]
+    for name, rule in alerts.alert_rules().items():
+        bad += [f"{name}: its text names {w}, which is no alert" for w in set(re.findall(r"\bRoce[A-Z]\w+", " ".join(rule["annotations"].values()))) - names]
+    expect(not bad, "\n".join(bad))
+    return f"{len(pages)} pages"
+
+
+def check_runbook_queries():
+    """Queries of the pages parse, and name series and labels that exist."""
+    known, bad, rules = catalog(), [], []
+    recorded = recorded_labels(alerts.rules(), known)
+    known = {**known, "scrape_samples_scraped": set(), "ALERTS": {"alertname"}}
+    for name, text in runbooks().items():
+        for block in re.findall(r"^```promql\n(.*?)^```$", text, re.M | re.S):
+            for query in block.splitlines():
+                rules.append({"record": f"query:{len(rules)}:of", "expr": query})
+                for metric, used, _, _ in selectors(query):
+                    own = recorded[metric][1] if metric in recorded else FOREIGN.get(metric, PROMISED.get(metric, known.get(metric)))
+                    if own is None:
+                        bad.append(f"{name}: `{query}`: no series is called {metric}")
+                    else:
+                        bad += [f"{name}: `{query}`: {metric} has no label {l}" for l in used if l not in own | TARGET]
+    expect(not bad, "\n".join(bad))
+    os.makedirs(alerts.WORK, exist_ok=True)
+    path = os.path.join(alerts.WORK, "queries.yml")
+    with open(path, "w", encoding="utf-8") as f:
+        alerts.yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}, f)
+    alerts.command("promtool", "check", "rules", path)
+    return f"{len(rules)} queries"
+
+
+def check_runbooks_seeded():
+    names = set(alerts.alert_rules())
+    page = runbooks()["RocePortDown"]
+    seeds = [("writes a whole register", "```sh\n# CHANGE; interrupts: a; undo: b\n# setpci -s 0000:3b:00.0 68.w=5936\n```"),
+             ("writes a whole register", "```sh\n# CHANGE; interrupts: a; undo: b\n# setpci -s 0000:3b:00.0 -s 0000:3b:00.1 CAP_EXP+8.w=5000:7000\n```"),
+             ("stands among commands that read", "```sh\n# read\nsetpci -s 0000:3b:00.0 CAP_EXP+8.w=5000:7000\n```"),
+             ("clears counters", "```sh\n# CHANGE; interrupts: a; undo: b\n# perfquery -R -C mlx5_0\n```"),
+             ("clears counters", "```sh\n# read\necho 0 > /sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error\n```"),
+             ("clearing counters", "Run `mlxlink -d mlx5_0 --pc` first."),
+             ("without a drain", "```sh\n# CHANGE; interrupts: all; undo: none\n# modprobe -r mlx5_ib\n```"),
+             ("without a drain", "Load the driver anew with `/etc/init.d/openibd restart`."),
+             ("is not masked", "```sh\n# CHANGE; interrupts: a; undo: b\nip link set ens1 down\n```"),
+             ("stands among commands that read", "```sh\n# read\nip link set ens1 down\n```"),
+             ("how it is undone", "```sh\n# CHANGE; interrupts: a\n# ip link set ens1 down\n```"),
+             ("not with read or CHANGE", "```sh\nip link\n```"),
+             ("is no alert", "See RoceNoSuchThing.")]
+    for want, seed in seeds:
+        found = lint_runbook("RocePortDown", page.replace("## Verify", seed + "\n\n## Verify"), names)
+        expect(any(want in t for t in found), f"seeded `{seed}`: the lint says {found}")
+    expect(any("sections" in t for t in lint_runbook("RocePortDown", page.replace("## Escalate", "## More"), names)), "a missing section is not found")
+    return f"{len(seeds) + 1} seeds"

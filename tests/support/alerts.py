@@ -498,6 +498,81 @@ def alert_tests():
     return f"{len(names)} alerts"
 
 
+# Mutations ---------------------------------------------------------------------------------------------------------------
+
+OTHER = {">": "<", "<": ">", ">=": "<", "<=": ">", "==": "!=", "!=": "=="}
+
+
+def strings_blanked(expr):
+    return re.sub(r'\{[^}]*\}|"(?:[^"\\]|\\.)*"', lambda m: "_" * len(m.group(0)), expr)
+
+
+def mutants(rule):
+    """[(what, changed rule)]: comparisons turned, thresholds times ten, waits dropped or put in, labels changed."""
+    out, expr, bare = [], rule["expr"], strings_blanked(rule["expr"])
+
+    def changed(**more):
+        return {**rule, **more}
+    for i, m in enumerate(re.finditer(r">=|<=|==|!=|>|<", bare)):
+        out.append((f"comparison {i + 1}: {m.group(0)} to {OTHER[m.group(0)]}", changed(expr=expr[:m.start()] + OTHER[m.group(0)] + expr[m.end():])))
+    for i, m in enumerate(re.finditer(r"(?:>=|<=|==|!=|>|<)\s*(?:bool\s*)?(?:on\s*\([^)]*\)\s*)?(?:group_left\s*\([^)]*\)\s*)?(?:\(\s*1\s*-\s*)?(\d+(?:\.\d+)?)(?![\w.\[])", bare)):
+        value = float(m.group(1))
+        if bare[:m.start(1)].rstrip().endswith("-"):
+            other = str(1 - (1 - value) / 10)  # the share that is left, a tenth of it
+        else:
+            other = number(value * 10) if value else "10"
+        out.append((f"threshold {i + 1}: {m.group(1)} to {other}", changed(expr=expr[:m.start(1)] + other + expr[m.end(1):])))
+    hold = rule.get("for", "0s")
+    out.append(("for: dropped", changed(**{"for": "0s"})) if seconds(hold) else ("for: 5m", changed(**{"for": "5m"})))
+    if seconds(hold):
+        out.append(("for: ten times", changed(**{"for": f"{seconds(hold) * 10}s"})))
+    if "keep_firing_for" in rule:
+        out.append(("keep_firing_for: dropped", {k: v for k, v in rule.items() if k != "keep_firing_for"}))
+    labels = rule["labels"]
+    out.append(("label severity", changed(labels={**labels, "severity": "warning" if labels["severity"] == "critical" else "critical"})))
+    out.append(("label component: dropped", changed(labels={k: v for k, v in labels.items() if k != "component"})))
+    for label in labels:
+        if label not in ("severity", "component"):
+            out.append((f"label {label}: dropped", changed(labels={k: v for k, v in labels.items() if k != label})))
+    return out
+
+
+# Mutants that change nothing that can be seen, and why.
+EQUAL = {}
+
+
+def kill(name, wanted=None):
+    """Runs an alert's tests on its mutants; -> (killed, [what survived])."""
+    case, found = cases()[name], expected()[name]
+    tests = checks_of(name, case, found).tests
+    killed, alive = 0, []
+    for what, rule in mutants(alert_rules()[name]):
+        if (name, what) in EQUAL or (wanted and not wanted(what)):
+            continue
+        code, _ = run_promtool(os.path.join(WORK, "mutants"), name, subset(name, lambda _, r=rule: r), tests)
+        if code:
+            killed += 1
+        else:
+            alive.append(f"{name}: {what}")
+    return killed, alive
+
+
+def mutations(pick):
+    """All mutants of the alerts that `pick` takes are killed; the list of what was tried goes to build/tests/alerts."""
+    names = [n for i, n in enumerate(alert_rules()) if pick(i)]
+    total, alive, lines = 0, [], []
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        for name, (killed, left) in zip(names, pool.map(kill, names)):
+            total += killed
+            alive += left
+            lines += [f"{name}: {what}: {'SURVIVED' if f'{name}: {what}' in left else 'killed'}" for what, _ in mutants(alert_rules()[name]) if (name, what) not in EQUAL]
+    os.makedirs(WORK, exist_ok=True)
+    with open(os.path.join(WORK, "mutants.txt"), "w", encoding="utf-8") as f:
+        f.write("\n".join(lines) + "\n")
+    expect(not alive, f"{len(alive)} of {total + len(alive)} mutants survive:\n" + "\n".join(alive))
+    return f"{total} mutants of {len(names)} alerts killed, list in build/tests/alerts/mutants.txt"
+
+
 def rows():
     import alert_lint
     import alert_routing
@@ -507,6 +582,9 @@ def rows():
             Row("alerts-lint-seeded", "the lint finds seeded faults", alert_lint.check_seeded),
             Row("alerts-thresholds", "rules compare with thresholds.yml", alert_lint.check_thresholds),
             Row("alerts-coverage", "each alert tested in all kinds, each fault told or explained", coverage),
+            Row("alerts-runbooks", "a page for each alert, with commands that are safe to paste", alert_lint.check_runbooks),
+            Row("alerts-runbook-queries", "queries of the pages parse and name what exists", alert_lint.check_runbook_queries),
+            Row("alerts-runbooks-seeded", "the lint of runbooks finds seeded faults", alert_lint.check_runbooks_seeded),
             *alert_routing.rows(),
             Row("alerts-rules", "each alert: fires on the smallest event with its words, silent on all else", alert_tests)]
 
