@@ -182,10 +182,11 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
   }
   host->sysfs = options.sysfs;
   while (host->sysfs.size() > 1 && host->sysfs.back() == '/') host->sysfs.pop_back();
-  host->procfs = options.procfs;
   host->rootfs = options.rootfs;
   ROCE_TRY_VOID(list_directory(host->sysfs));
   host->live = is_sysfs(host->sysfs);
+  // A procfs that was not named would tell of this host, not of a made tree.
+  host->procfs = !options.procfs.empty() ? options.procfs : host->live ? "/proc" : host->sysfs + "/no-procfs";
   // A tree elsewhere is read alone: netlink would tell of this kernel, not of that tree.
   if (host->sysfs == "/sys" && host->live) {
     host->rdma = open_rdma_netlink(host->sysfs, host->calls);

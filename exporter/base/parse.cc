@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/base/parse.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -24,6 +25,21 @@ std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(kBlank);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+std::string_view take_line(std::string_view& text) {
+  const auto end = text.find('\n');
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return line;
+}
+
+std::string_view take_word(std::string_view& text) {
+  const auto begin = std::min(text.find_first_not_of(kBlank), text.size());
+  text.remove_prefix(begin);
+  const std::string_view word = text.substr(0, text.find_first_of(kBlank));
+  text.remove_prefix(word.size());
+  return word;
 }
 
 std::optional<std::uint64_t> parse_u64(std::string_view text) { return parse_whole<std::uint64_t>(text, 10); }

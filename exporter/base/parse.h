@@ -12,6 +12,12 @@ namespace roce {
 // The text without blanks, tabs and line ends at both ends.
 std::string_view trim(std::string_view text);
 
+// Takes the first line off the text and gives it without its end.
+std::string_view take_line(std::string_view& text);
+
+// Takes the first word off the text, and the blanks before it; empty when there is none. Blanks are what trim() takes.
+std::string_view take_word(std::string_view& text);
+
 // A whole decimal number up to 2^64-1; surrounding blanks allowed, anything else refused.
 std::optional<std::uint64_t> parse_u64(std::string_view text);
 

@@ -55,16 +55,12 @@ ErrorKind kind_of_errno(int err) {
   }
 }
 
-std::string Error::message() const {
-  std::string text = object;
-  text += ": ";
-  if (err != 0) {
-    char buffer[128];
-    text += strerror_r(err, buffer, sizeof buffer);
-  } else {
-    text += to_string(kind);
-  }
-  return text;
+std::string Error::reason() const {
+  if (err == 0) return std::string(to_string(kind));
+  char buffer[128];
+  return strerror_r(err, buffer, sizeof buffer);
 }
+
+std::string Error::message() const { return object + ": " + reason(); }
 
 }  // namespace roce

@@ -34,6 +34,8 @@ struct [[nodiscard]] Error {
   int err = 0;         // errno of the failed call, 0 when there was none
   std::string object;  // path or object the error is about
 
+  // Why, without what it is about, which can hold names that must not be shown.
+  std::string reason() const;
   // One line for logs: "object: reason".
   std::string message() const;
 };

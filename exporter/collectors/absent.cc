@@ -4,24 +4,6 @@
 #include "exporter/catalog/catalog.h"
 
 namespace roce {
-namespace {
-
-CounterState state_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kAbsent:
-    case ErrorKind::kUnsupported:
-      return CounterState::kUnsupported;
-    case ErrorKind::kDenied:
-      return CounterState::kDenied;
-    case ErrorKind::kNotRecorded:
-      return CounterState::kNotRecorded;
-    default:
-      return CounterState::kFailing;
-  }
-}
-
-}  // namespace
-
 void add_absent(Part& part, std::string_view device, std::string_view what, ErrorKind kind) {
   const CounterState state = state_of(kind);
   part.samples.add(metric::counter_support, {device, "", what, to_string(state)}, 1);

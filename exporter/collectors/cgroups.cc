@@ -6,6 +6,7 @@
 #include <map>
 
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/hidden_name.h"
 #include "exporter/collectors/rdma_holders.h"
 #include "exporter/kernel/cgroup.h"
 #include "exporter/kernel/files.h"
@@ -94,16 +95,9 @@ class CgroupsCollector : public Collector {
     if (use.denied) error = Error{ErrorKind::kDenied, EACCES, "cgroup " + use.path};
   }
 
-  // Paths hold names of services, pods and jobs. Without them rows still have to differ: by a digest that tells
-  // nothing.
+  // Paths hold names of services, pods and jobs.
   std::string label(const std::string& cgroup) const {
-    if (!context().settings.hide_identity) return cgroup;
-    std::uint64_t digest = 0xcbf29ce484222325;
-    for (const char c : cgroup) digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    constexpr std::string_view kHex = "0123456789abcdef";
-    std::string text = "cgroup-";
-    for (int shift = 60; shift >= 0; shift -= 4) text += kHex[digest >> shift & 15];
-    return text;
+    return context().settings.hide_identity ? hidden_name("cgroup", cgroup) : cgroup;
   }
 };
 

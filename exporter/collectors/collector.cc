@@ -21,6 +21,34 @@ std::string_view to_string(CounterState state) {
   return "failing";
 }
 
+CounterState state_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kAbsent:
+    case ErrorKind::kUnsupported:
+      return CounterState::kUnsupported;
+    case ErrorKind::kDenied:
+      return CounterState::kDenied;
+    case ErrorKind::kNotRecorded:
+      return CounterState::kNotRecorded;
+    default:
+      return CounterState::kFailing;
+  }
+}
+
+bool serves(Scope scope, const InventoryDevice& object) {
+  switch (scope) {
+    case Scope::kRdma:
+      return object.kind == ObjectKind::kRdma;
+    case Scope::kNetdev:
+      return !object.netdevs.empty();
+    case Scope::kDevice:
+      return object.kind != ObjectKind::kHost;
+    case Scope::kHost:
+      return object.kind == ObjectKind::kHost;
+  }
+  return false;
+}
+
 void PortStates::record(unsigned port, bool down) {
   const std::lock_guard lock(mutex_);
   down_[port] = down;

@@ -28,6 +28,8 @@ namespace roce {
 enum class CounterState : std::uint8_t { kOk, kUnsupported, kDenied, kFailing, kSaturated, kNotRecorded };
 inline constexpr std::size_t kCounterStates = 6;
 std::string_view to_string(CounterState state);
+// How a counter stands whose read failed so.
+CounterState state_of(ErrorKind kind);
 
 // What one read of one port (or of a whole device) gave. Read-only once it is published.
 struct Part {
@@ -116,8 +118,10 @@ enum class LockClass : std::uint8_t {
 enum class Scope : std::uint8_t {
   kRdma,    // one RDMA device
   kNetdev,  // the network devices of one RDMA device, or one physical network device that belongs to none
+  kDevice,  // one RDMA device with all that belongs to it, or one physical network device that belongs to none
   kHost,    // the host; all devices are in device().devices
 };
+bool serves(Scope scope, const InventoryDevice& object);
 
 struct CollectorEntry {
   std::string_view name;

@@ -10,6 +10,7 @@
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
 #include "exporter/collectors/card_functions.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/kernel/files.h"
 
 namespace roce {
@@ -50,16 +51,12 @@ constexpr std::array<Parameter, 22> kMlx5Parameters{{
 constexpr std::array<std::string_view, 6> kBnxtParameters{"enable_cc", "run_avg_weight_g", "init_cr",
                                                           "tos_ecn",   "tos_dscp",         "cc_mode"};
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kPoints{
-    {{"roce_np", "notification"}, {"roce_rp", "reaction"}}};
-
 class CongestionControlCollector : public Collector {
  public:
   using Collector::Collector;
 
   Result<void> collect(Output& out) override {
     auto part = std::make_shared<Part>();
-    error_.reset();
     const CallTracker::Scope scope(host().calls.get(), "congestion_control", device().name);
     bool driver_told = false;
     for (const InventoryNetdev& netdev : device().netdevs) driver_told = add_ecn(netdev, *part) || driver_told;
@@ -68,30 +65,27 @@ class CongestionControlCollector : public Collector {
     for (const InventoryPort& port : device().ports) add_defaults(port, *part);
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
-    if (error_) return tl::unexpected(*error_);
-    return {};
+    return failures_.conclude();
   }
 
  private:
-  template <class T>
-  std::optional<T> note(Result<T> result) {
-    if (result) return std::move(*result);
-    const ErrorKind kind = result.error().kind;
-    if (!error_ && kind != ErrorKind::kAbsent && kind != ErrorKind::kUnsupported) error_ = result.error();
-    return std::nullopt;
-  }
-
   // ecn/ of the vendor's driver package. True where it is there.
   bool add_ecn(const InventoryNetdev& netdev, Part& part) {
     const std::string dir = netdev.path + "/ecn/";
     if (netdev.path.empty() || !exists(dir)) return false;
-    for (const auto& [directory, point] : kPoints) {
-      const std::string enable = dir + std::string(directory) + "/enable/";
-      for (char priority = '0'; priority <= '7'; ++priority)
-        if (const auto on = note(read_u64(enable + priority)))
-          part.samples.add(metric::ecn_enabled,
-                           {netdev.device, netdev.port, netdev.name, point, std::string_view(&priority, 1)}, *on != 0);
+    // The notification point has one switch for the port, which stands in the file of any of the priorities.
+    std::optional<bool> notification;
+    for (char priority = '0'; priority <= '7'; ++priority) {
+      if (const auto on = failures_.value(read_u64(dir + "roce_np/enable/" + priority)))
+        notification = notification.value_or(false) || *on != 0;
+      if (const auto on = failures_.value(read_u64(dir + "roce_rp/enable/" + priority)))
+        part.samples.add(metric::ecn_enabled,
+                         {netdev.device, netdev.port, netdev.name, "reaction", std::string_view(&priority, 1)},
+                         *on != 0);
     }
+    if (notification)
+      part.samples.add(metric::ecn_enabled, {netdev.device, netdev.port, netdev.name, "notification", ""},
+                       *notification);
     for (const Parameter& parameter : kMlx5Parameters) {
       if (parameter.file.empty()) continue;
       add_parameter(netdev, parameter.name, dir + std::string(parameter.directory) + "/" + std::string(parameter.file),
@@ -101,7 +95,7 @@ class CongestionControlCollector : public Collector {
   }
 
   bool add_parameter(const InventoryNetdev& netdev, std::string_view name, const std::string& path, Part& part) {
-    const auto value = note(read_u64(path));
+    const auto value = failures_.value(read_u64(path));
     if (value) part.samples.add(metric::congestion_parameter, {netdev.device, netdev.port, netdev.name, name}, *value);
     return value.has_value();
   }
@@ -125,7 +119,7 @@ class CongestionControlCollector : public Collector {
         part.samples.add(metric::netdev_statistic_support,
                          {netdev.device, netdev.port, netdev.name, "cc_params", "denied"}, 1);
       else if (mlx5)
-        note(listed);
+        failures_.note(listed.error());
       return;
     }
     if (mlx5)
@@ -139,12 +133,12 @@ class CongestionControlCollector : public Collector {
   // Directories of configfs are there only after somebody made them; making one would hold the device.
   void add_defaults(const InventoryPort& port, Part& part) {
     const std::string dir = host().configfs() + "/rdma_cm/" + device().name + "/ports/" + port.text + "/";
-    if (const auto tos = note(read_u64(dir + "default_roce_tos")))
+    if (const auto tos = failures_.value(read_u64(dir + "default_roce_tos")))
       part.samples.add(metric::default_tos, {device().name, port.text}, *tos);
-    if (const auto mode = note(read_attribute(dir + "default_roce_mode")))
+    if (const auto mode = failures_.value(read_attribute(dir + "default_roce_mode")))
       part.samples.add(metric::default_roce_mode_info, {device().name, port.text, *mode}, 1);
     if (device().path.empty()) return;
-    if (const auto text = note(read_attribute(device().path + "/tc/" + port.text + "/traffic_class")))
+    if (const auto text = failures_.value(read_attribute(device().path + "/tc/" + port.text + "/traffic_class")))
       if (const auto value = traffic_class(*text))
         part.samples.add(metric::forced_traffic_class, {device().name, port.text}, *value);
   }
@@ -159,7 +153,7 @@ class CongestionControlCollector : public Collector {
     return value && *value <= 255 ? value : std::nullopt;
   }
 
-  std::optional<Error> error_;  // the first of this run
+  FailureNote failures_;
 };
 
 }  // namespace

@@ -15,20 +15,6 @@ constexpr auto kRetryRefused = std::chrono::minutes(10);  // the driver does not
 constexpr auto kRetryFailed = std::chrono::minutes(1);
 constexpr std::uint64_t kInvalid = std::numeric_limits<std::uint64_t>::max();
 
-CounterState state_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kAbsent:
-    case ErrorKind::kUnsupported:
-      return CounterState::kUnsupported;
-    case ErrorKind::kDenied:
-      return CounterState::kDenied;
-    case ErrorKind::kNotRecorded:
-      return CounterState::kNotRecorded;
-    default:
-      return CounterState::kFailing;
-  }
-}
-
 std::uint64_t all_ones_of(unsigned width) { return width >= 64 ? kInvalid : (std::uint64_t{1} << width) - 1; }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "exporter/collectors/counter_set.h"
@@ -49,6 +50,9 @@ class EthtoolCollector : public PerNetdevCollector {
         families.push_back(std::move(reading));
         note(present, *uses[i].family);
       }
+      if (uses[i].count > 1)
+        part.samples.add(metric::netdev_statistic_values, {netdev.device, netdev.port, netdev.name, statistic.name},
+                         uses[i].count);
       if (uses[i].generic) others.push_back({statistic.name, statistic.value});
       // The very value that the driver gave, whatever became of it elsewhere.
       if (uses[i].copy && statistic.value != kInvalid)
@@ -82,6 +86,7 @@ class EthtoolCollector : public PerNetdevCollector {
     const CounterRow* family = nullptr;
     bool generic = false;  // it has no row, and goes to the generic family with all that belongs to a counter
     bool copy = false;     // a plain copy under the driver's spelling
+    unsigned count = 1;    // values of this name; those behind the first go nowhere
   };
   struct Source {
     Source(const CollectorContext& context, const InventoryNetdev& netdev, EthtoolTable found)
@@ -122,9 +127,17 @@ class EthtoolCollector : public PerNetdevCollector {
     source.names.clear();
     source.uses.clear();
     std::size_t of_queues = 0;
+    std::unordered_map<std::string_view, std::size_t> first;  // place of the name
     for (const NamedValue& statistic : statistics) of_queues += is_queue_statistic(statistic.name) ? 1 : 0;
     const bool queues = settings.ethtool_per_queue || of_queues <= kFewQueueStatistics;
     for (const NamedValue& statistic : statistics) {
+      source.names.push_back(statistic.name);
+      const auto [at, is_first] = first.emplace(statistic.name, source.uses.size());
+      if (!is_first) {
+        ++source.uses[at->second].count;
+        source.uses.push_back({.count = 0});
+        continue;
+      }
       Use use;
       const CounterRow* row = find_counter(source.table.driver, Interface::kEthtool, statistic.name);
       const bool of_queue = row == nullptr && is_queue_statistic(statistic.name);
@@ -137,7 +150,6 @@ class EthtoolCollector : public PerNetdevCollector {
       } else {
         use.generic = settings.ethtool_raw || !known_driver;
       }
-      source.names.push_back(statistic.name);
       source.uses.push_back(use);
     }
     return source.uses;

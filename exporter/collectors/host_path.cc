@@ -7,6 +7,7 @@
 #include <string>
 
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/collectors/wrapping_cells.h"
 #include "exporter/kernel/cpu_tables.h"
 #include "exporter/kernel/files.h"
@@ -23,30 +24,22 @@ class HostPathCollector : public Collector {
   Result<void> collect(Output& out) override {
     const CallTracker::Scope scope(host().calls.get(), "proc_host_path", "");
     auto part = std::make_shared<Part>();
-    error_.reset();
     read_softirqs(*part);
     read_softnet(*part);
     read_cpu_times(*part);
     read_pressure(*part);
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
-    if (error_) return tl::unexpected(*error_);
-    return {};
+    return failures_.conclude();
   }
 
  private:
   // The text of a file below /proc; one that this kernel does not have is no failure.
   std::optional<std::string> text_of(const char* file) {
-    auto text = read_file(host().procfs + "/" + file, kMostBytes);
-    if (text) return std::move(*text);
-    const ErrorKind kind = text.error().kind;
-    if (kind != ErrorKind::kAbsent && kind != ErrorKind::kUnsupported && !error_) error_ = text.error();
-    return std::nullopt;
+    return failures_.value(read_file(host().procfs + "/" + file, kMostBytes));
   }
 
-  void malformed(const char* file) {
-    if (!error_) error_ = Error{ErrorKind::kMalformed, 0, host().procfs + "/" + file};
-  }
+  void malformed(const char* file) { failures_.note({ErrorKind::kMalformed, 0, host().procfs + "/" + file}); }
 
   void read_softirqs(Part& part) {
     const auto text = text_of("softirqs");
@@ -114,7 +107,7 @@ class HostPathCollector : public Collector {
   std::map<std::string, WrappingCells, std::less<>> softirqs_;
   WrappingCells processed_, dropped_, squeezes_;
   std::map<std::uint32_t, CpuTime> times_;
-  std::optional<Error> error_;
+  FailureNote failures_;
 };
 
 }  // namespace

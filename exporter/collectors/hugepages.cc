@@ -3,6 +3,7 @@
 
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/memory.h"
 
@@ -11,48 +12,33 @@ namespace {
 
 constexpr std::size_t kMaxNodes = 16;  // each has three series a size
 
-// The error to report of several: the first that is not about a source that is not there.
-class Outcome {
- public:
-  void note(const Error& error) {
-    if (error.kind != ErrorKind::kAbsent && error.kind != ErrorKind::kUnsupported && !error_) error_ = error;
-  }
-  Result<void> result() const {
-    if (error_) return tl::unexpected<Error>(*error_);
-    return {};
-  }
-
- private:
-  std::optional<Error> error_;
-};
-
 class HugepagesCollector : public Collector {
  public:
   using Collector::Collector;
 
   Result<void> collect(Output& out) override {
     auto part = std::make_shared<Part>();
-    Outcome outcome;
-    if (!add_pool(part->samples, outcome)) add_default_size(part->samples, outcome);
-    add_nodes(part->samples, outcome);
+    FailureNote failures;
+    if (!add_pool(part->samples, failures)) add_default_size(part->samples, failures);
+    add_nodes(part->samples, failures);
     for (const auto& other : device().devices)
       if (other->kind == ObjectKind::kRdma && !other->numa_node.empty())
         part->samples.add(metric::numa_device_info, {other->numa_node, other->name}, 1);
     add_transparent(part->samples);
-    add_vmstat(part->samples, outcome);
+    add_vmstat(part->samples, failures);
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
-    return outcome.result();
+    return failures.conclude();
   }
 
  private:
   // Adds one file's number of pages; gives it back.
   static std::optional<std::uint64_t> add(const std::string& path, const MetricDesc& metric,
                                           std::initializer_list<std::string_view> labels, SampleBatch& samples,
-                                          Outcome& outcome) {
+                                          FailureNote& failures) {
     const auto pages = read_u64(path);
     if (!pages) {
-      outcome.note(pages.error());
+      failures.note(pages.error());
       return std::nullopt;
     }
     samples.add(metric, labels, *pages);
@@ -66,11 +52,11 @@ class HugepagesCollector : public Collector {
   }
 
   // Names of hugepages-*kB directories with the size that each stands for.
-  static std::vector<std::pair<std::string, std::uint64_t>> sizes_in(const std::string& dir, Outcome& outcome) {
+  static std::vector<std::pair<std::string, std::uint64_t>> sizes_in(const std::string& dir, FailureNote& failures) {
     std::vector<std::pair<std::string, std::uint64_t>> sizes;
     const auto names = list_directory(dir);
     if (!names) {
-      outcome.note(names.error());
+      failures.note(names.error());
       return sizes;
     }
     for (const std::string& name : *names)
@@ -78,17 +64,17 @@ class HugepagesCollector : public Collector {
     return sizes;
   }
 
-  bool add_pool(SampleBatch& samples, Outcome& outcome) const {
+  bool add_pool(SampleBatch& samples, FailureNote& failures) const {
     const std::string dir = host().sysfs + "/kernel/mm/hugepages";
-    const auto sizes = sizes_in(dir, outcome);
+    const auto sizes = sizes_in(dir, failures);
     for (const auto& [name, size] : sizes) {
       const std::string label = huge_page_label(size);
       const std::string base = dir + "/" + name + "/";
-      const auto allocated = add(base + "nr_hugepages", metric::hugepages_allocated, {label}, samples, outcome);
-      const auto free = add(base + "free_hugepages", metric::hugepages_free, {label}, samples, outcome);
-      add(base + "resv_hugepages", metric::hugepages_reserved, {label}, samples, outcome);
-      add(base + "surplus_hugepages", metric::hugepages_surplus, {label}, samples, outcome);
-      add(base + "nr_overcommit_hugepages", metric::hugepages_overcommit_limit, {label}, samples, outcome);
+      const auto allocated = add(base + "nr_hugepages", metric::hugepages_allocated, {label}, samples, failures);
+      const auto free = add(base + "free_hugepages", metric::hugepages_free, {label}, samples, failures);
+      add(base + "resv_hugepages", metric::hugepages_reserved, {label}, samples, failures);
+      add(base + "surplus_hugepages", metric::hugepages_surplus, {label}, samples, failures);
+      add(base + "nr_overcommit_hugepages", metric::hugepages_overcommit_limit, {label}, samples, failures);
       add_bytes(metric::hugepages_bytes, label, allocated, size, samples);
       add_bytes(metric::hugepages_free_bytes, label, free, size, samples);
     }
@@ -96,9 +82,9 @@ class HugepagesCollector : public Collector {
   }
 
   // HugePages_* of meminfo are of the default size alone.
-  void add_default_size(SampleBatch& samples, Outcome& outcome) const {
+  void add_default_size(SampleBatch& samples, FailureNote& failures) const {
     const auto text = read_file(host().procfs + "/meminfo");
-    if (!text) return outcome.note(text.error());
+    if (!text) return failures.note(text.error());
     const auto kilobytes = number_of_line(*text, "Hugepagesize");
     if (!kilobytes || *kilobytes == 0 || *kilobytes > (std::uint64_t{1} << 40)) return;
     const std::uint64_t size = *kilobytes * 1024;
@@ -116,10 +102,10 @@ class HugepagesCollector : public Collector {
     add_bytes(metric::hugepages_free_bytes, label, free, size, samples);
   }
 
-  void add_nodes(SampleBatch& samples, Outcome& outcome) const {
+  void add_nodes(SampleBatch& samples, FailureNote& failures) const {
     const std::string dir = host().sysfs + "/devices/system/node";
     const auto names = list_directory(dir);
-    if (!names) return outcome.note(names.error());
+    if (!names) return failures.note(names.error());
     std::size_t nodes = 0;
     for (const std::string& name : *names) {
       constexpr std::string_view kPrefix = "node";
@@ -127,12 +113,12 @@ class HugepagesCollector : public Collector {
       const std::string node = name.substr(kPrefix.size());
       if (!parse_u64(node) || node.front() == ' ' || ++nodes > kMaxNodes) continue;
       const std::string node_dir = dir + "/" + name + "/hugepages";
-      for (const auto& [pages, size] : sizes_in(node_dir, outcome)) {
+      for (const auto& [pages, size] : sizes_in(node_dir, failures)) {
         const std::string label = huge_page_label(size);
         const std::string base = node_dir + "/" + pages + "/";
-        add(base + "nr_hugepages", metric::numa_hugepages_allocated, {node, label}, samples, outcome);
-        add(base + "free_hugepages", metric::numa_hugepages_free, {node, label}, samples, outcome);
-        add(base + "surplus_hugepages", metric::numa_hugepages_surplus, {node, label}, samples, outcome);
+        add(base + "nr_hugepages", metric::numa_hugepages_allocated, {node, label}, samples, failures);
+        add(base + "free_hugepages", metric::numa_hugepages_free, {node, label}, samples, failures);
+        add(base + "surplus_hugepages", metric::numa_hugepages_surplus, {node, label}, samples, failures);
       }
     }
   }
@@ -147,9 +133,9 @@ class HugepagesCollector : public Collector {
     samples.add(metric::transparent_hugepages_info, {enabled, mode("defrag"), mode("shmem_enabled")}, 1);
   }
 
-  void add_vmstat(SampleBatch& samples, Outcome& outcome) const {
+  void add_vmstat(SampleBatch& samples, FailureNote& failures) const {
     const auto text = read_file(host().procfs + "/vmstat");
-    if (!text) return outcome.note(text.error());
+    if (!text) return failures.note(text.error());
     const auto add_line = [&](const char* name, const MetricDesc& metric, std::string_view label) {
       if (const auto count = number_of_line(*text, name)) samples.add(metric, {label}, *count);
     };

@@ -10,6 +10,7 @@
 
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/pci.h"
 
@@ -34,7 +35,6 @@ class HwmonCollector : public Collector {
     // The sensors of a card belong to its physical function.
     if (path->shares_function) return {};
     auto part = std::make_shared<Part>();
-    error_.reset();
     sensors_ = 0;
     const auto dirs = directories(path->hops.front());
     // The number of a hwmon device may differ after a reboot, its place among those of the function does not.
@@ -42,22 +42,17 @@ class HwmonCollector : public Collector {
       read_sensors(dirs[i], dirs.size() == 1 ? std::string() : std::to_string(i) + "/", *part);
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
-    if (error_) return tl::unexpected(*error_);
-    return {};
+    return failures_.conclude();
   }
 
  private:
-  void note(const Error& error) {
-    if (error.kind != ErrorKind::kAbsent && error.kind != ErrorKind::kUnsupported && !error_) error_ = error;
-  }
-
   // Below the function; or, in a tree that holds the class alone, those that point at it.
   std::vector<std::string> directories(const PciFunction& function) {
     std::vector<std::string> found;
     if (const auto names = list_directory(function.path + "/hwmon"))
       for (const std::string& name : *names) found.push_back(function.path + "/hwmon/" + name);
     else
-      note(names.error());
+      failures_.note(names.error());
     if (!found.empty()) return found;
     const std::string class_dir = host().sysfs + "/class/hwmon";
     if (const auto names = list_directory(class_dir))
@@ -70,12 +65,12 @@ class HwmonCollector : public Collector {
   std::optional<double> degrees(const std::string& path) {
     const auto text = read_attribute(path);
     if (!text) {
-      note(text.error());
+      failures_.note(text.error());
       return std::nullopt;
     }
     const auto value = parse_i64(*text);
     if (!value || *value > kMostMillidegrees || *value < -kMostMillidegrees) {
-      note(Error{ErrorKind::kMalformed, 0, path});
+      failures_.note(Error{ErrorKind::kMalformed, 0, path});
       return std::nullopt;
     }
     return static_cast<double>(*value) / 1000;
@@ -84,7 +79,7 @@ class HwmonCollector : public Collector {
   void read_sensors(const std::string& dir, const std::string& place, Part& part) {
     const auto files = list_directory(dir);
     if (!files) {
-      note(files.error());
+      failures_.note(files.error());
       return;
     }
     for (const std::string& file : *files) {
@@ -110,7 +105,7 @@ class HwmonCollector : public Collector {
   }
 
   std::size_t sensors_ = 0;
-  std::optional<Error> error_;
+  FailureNote failures_;
 };
 
 }  // namespace

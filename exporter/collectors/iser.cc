@@ -12,6 +12,7 @@
 
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/collectors/storage_link.h"
 #include "exporter/kernel/files.h"
 
@@ -55,7 +56,6 @@ class IserCollector : public Collector {
 
   Result<void> collect(Output& out) override {
     const CallTracker::Scope scope(host().calls.get(), "sysfs_iscsi", "");
-    failed_.reset();
     const std::string top = host().sysfs + "/class/iscsi_session";
     const auto sessions = list_directory(top);
     if (!sessions) {
@@ -74,20 +74,11 @@ class IserCollector : public Collector {
     }
     links_.prune();
     if (!part->samples.samples().empty()) out.parts.push_back(part);
-    if (failed_) return tl::unexpected(*failed_);
-    return {};
+    return failures_.conclude();
   }
 
  private:
-  void note(const Error& error) {
-    if (!failed_ && error.kind != ErrorKind::kAbsent && error.kind != ErrorKind::kUnsupported) failed_ = error;
-  }
-  std::string text_or_empty(const std::string& path) {
-    auto value = read_attribute(path);
-    if (value) return std::move(*value);
-    note(value.error());
-    return {};
-  }
+  std::string text_or_empty(const std::string& path) { return failures_.value(read_attribute(path)).value_or(""); }
   std::string shown(const std::string& identity) const {
     return context().settings.hide_identity ? std::string() : identity;
   }
@@ -123,7 +114,7 @@ class IserCollector : public Collector {
       for (std::string_view each : kSessionLabels)
         batch.add(metric::iser_session_state, {session, each}, each == label);
     } else {
-      note(state.error());
+      failures_.note(state.error());
     }
     std::string address;
     std::string service;
@@ -153,7 +144,7 @@ class IserCollector : public Collector {
   }
 
   StorageLinkFinder links_;
-  std::optional<Error> failed_;
+  FailureNote failures_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
 #include "exporter/collectors/absent.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/kernel/files.h"
 
 namespace roce {
@@ -106,7 +107,6 @@ class KernelSettingsCollector : public Collector {
   Result<void> collect(Output& out) override {
     const CallTracker::Scope scope(host().calls.get(), "kernel_settings", "");
     auto part = std::make_shared<Part>();
-    error_.reset();
     for (const std::string_view name : kNumbers) {
       const auto text = text_of(sysctl(name), name, *part);
       if (!text) continue;
@@ -115,7 +115,7 @@ class KernelSettingsCollector : public Collector {
       if (value)
         part->samples.add(metric::kernel_setting, {name}, *value);
       else
-        note(Error{ErrorKind::kMalformed, 0, sysctl(name)});
+        failures_.note(Error{ErrorKind::kMalformed, 0, sysctl(name)});
     }
     for (const std::string_view name : kTexts)
       if (const auto text = text_of(sysctl(name), name, *part))
@@ -126,15 +126,10 @@ class KernelSettingsCollector : public Collector {
     read_modules(*part);
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
-    if (error_) return tl::unexpected(*error_);
-    return {};
+    return failures_.conclude();
   }
 
  private:
-  void note(const Error& error) {
-    if (!error_) error_ = error;
-  }
-
   std::string sysctl(std::string_view name) const {
     std::string path(name);
     std::replace(path.begin(), path.end(), '.', '/');
@@ -153,7 +148,7 @@ class KernelSettingsCollector : public Collector {
         add_absent(part, "", what, ErrorKind::kDenied);
         break;
       default:
-        note(text.error());
+        failures_.note(text.error());
     }
     return std::nullopt;
   }
@@ -177,7 +172,7 @@ class KernelSettingsCollector : public Collector {
     }
   }
 
-  std::optional<Error> error_;
+  FailureNote failures_;
 };
 
 }  // namespace

@@ -12,7 +12,10 @@
 #include <vector>
 
 #include "exporter/base/parse.h"
+#include "exporter/base/saturate.h"
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/failure_note.h"
+#include "exporter/collectors/hidden_name.h"
 #include "exporter/collectors/storage_link.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/nfs_mountstats.h"
@@ -72,7 +75,8 @@ Sums sums_of(const NfsMount& mount) {
     const std::size_t n = std::min(transport.numbers.size(), kTransportFields.size());
     for (std::size_t i = 0; i < n; ++i) {
       const std::uint64_t before = sums.fields[i].value_or(0);
-      sums.fields[i] = i == kIdleTime ? std::max(before, transport.numbers[i]) : before + transport.numbers[i];
+      sums.fields[i] =
+          i == kIdleTime ? std::max(before, transport.numbers[i]) : saturating_add(before, transport.numbers[i]);
     }
   }
   return sums;
@@ -106,7 +110,6 @@ class NfsRdmaCollector : public Collector {
 
   Result<void> collect(Output& out) override {
     const CallTracker::Scope scope(host().calls.get(), "procfs_nfs", "");
-    failed_.reset();
     const auto transports = std::make_shared<Part>();
     const auto operations = std::make_shared<Part>();
     transports->read_at = operations->read_at = Part::Clock::now();
@@ -115,15 +118,10 @@ class NfsRdmaCollector : public Collector {
     for (const auto& part : {transports, operations})
       if (!part->samples.samples().empty()) out.parts.push_back(part);
     links_.prune();
-    if (failed_) return tl::unexpected(*failed_);
-    return {};
+    return failures_.conclude();
   }
 
  private:
-  void note(const Error& error) {
-    if (!failed_ && error.kind != ErrorKind::kAbsent && error.kind != ErrorKind::kUnsupported) failed_ = error;
-  }
-
   void add_client(SampleBatch& transports, SampleBatch& operations) {
     std::vector<NfsMount> mounts;
     const auto text = read_file(host().procfs + "/self/mountstats", kMountstatsLimit);
@@ -133,9 +131,12 @@ class NfsRdmaCollector : public Collector {
     } else if (text.error().kind == ErrorKind::kAbsent && !host().live) {
       mounts = recorded_operations();
     } else {
-      note(text.error());
+      failures_.note(text.error());
       return;
     }
+    // Directories are named after projects and customers.
+    if (context().settings.hide_identity)
+      for (NfsMount& mount : mounts) mount.mount_point = hidden_name("mount", mount.mount_point);
     // Of several mounts in one place the last covers the others.
     std::map<std::string_view, const NfsMount*> visible;
     for (const NfsMount& mount : mounts) visible[mount.mount_point] = &mount;
@@ -234,12 +235,12 @@ class NfsRdmaCollector : public Collector {
   }
 
   static void add(NfsOperation& sum, const NfsOperation& operation) {
-    sum.requests += operation.requests;
-    sum.transmissions += operation.transmissions;
-    sum.timeouts += operation.timeouts;
-    sum.round_trip_ms += operation.round_trip_ms;
-    sum.execute_ms += operation.execute_ms;
-    if (operation.errors) sum.errors = sum.errors.value_or(0) + *operation.errors;
+    sum.requests = saturating_add(sum.requests, operation.requests);
+    sum.transmissions = saturating_add(sum.transmissions, operation.transmissions);
+    sum.timeouts = saturating_add(sum.timeouts, operation.timeouts);
+    sum.round_trip_ms = saturating_add(sum.round_trip_ms, operation.round_trip_ms);
+    sum.execute_ms = saturating_add(sum.execute_ms, operation.execute_ms);
+    if (operation.errors) sum.errors = saturating_add(sum.errors.value_or(0), *operation.errors);
   }
 
   void add_server(SampleBatch& batch) {
@@ -249,7 +250,7 @@ class NfsRdmaCollector : public Collector {
       if (row == nullptr || row->metric == nullptr) continue;
       const auto value = read_u64(dir + std::string(name));
       if (!value) {
-        note(value.error());
+        failures_.note(value.error());
         continue;
       }
       const auto labels = row->values.span();
@@ -259,23 +260,22 @@ class NfsRdmaCollector : public Collector {
     const auto ports = read_file(host().procfs + "/fs/nfsd/portlist");
     if (!ports) {
       // Root alone may read it on some kernels: the number is not known then, and nothing else is lost.
-      if (ports.error().kind != ErrorKind::kDenied) note(ports.error());
+      if (ports.error().kind != ErrorKind::kDenied) failures_.note(ports.error());
       return;
     }
     std::uint64_t listeners = 0;
     std::string_view rest = *ports;
     while (!rest.empty()) {
-      const auto end = rest.find('\n');
-      const std::string_view line = trim(rest.substr(0, end));
-      if (line.starts_with("rdma ") || line.starts_with("rdma6 ")) ++listeners;
-      rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+      std::string_view line = take_line(rest);
+      const std::string_view transport = take_word(line);
+      if (transport == "rdma" || transport == "rdma6") ++listeners;
     }
     batch.add(metric::nfs_server_rdma_listeners, {}, listeners);
   }
 
   StorageLinkFinder links_;
   std::map<std::string, std::set<std::string, std::less<>>> named_;  // by mount
-  std::optional<Error> failed_;
+  FailureNote failures_;
 };
 
 }  // namespace

@@ -15,7 +15,10 @@
 #include <vector>
 
 #include "exporter/base/parse.h"
+#include "exporter/base/saturate.h"
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/absent.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/collectors/storage_link.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/nvme.h"
@@ -29,6 +32,7 @@ constexpr std::size_t kDetailedPaths = 32;
 constexpr std::size_t kDetailedNamespaces = 64;
 constexpr std::string_view kDiscoveryNqn = "nqn.2014-08.org.nvmexpress.discovery";
 constexpr std::string_view kDiscoveryPort = "8009";
+constexpr std::size_t kMostOdd = 8;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // The counters of a path, in one order.
@@ -101,7 +105,6 @@ class NvmeCollector : public Collector {
 
   Result<void> collect(Output& out) override {
     const CallTracker::Scope scope(host().calls.get(), "sysfs_nvme", "");
-    failed_.reset();
     ROCE_TRY(const NvmeTree tree, list_nvme(host()));
     now_ = Clock::now();
     std::vector<ControllerFacts> controllers;
@@ -124,33 +127,35 @@ class NvmeCollector : public Collector {
     add_subsystems(tree, controllers, health->samples, identity->samples);
     add_namespaces(tree, controllers, health->samples);
     add_paths(controllers, health->samples, traffic->samples);
+    for (const std::string& attribute : odd_) add_absent(*health, "", attribute, ErrorKind::kMalformed);
+    odd_.clear();
     links_.prune();
     looked_before_ = true;
     for (const auto& part : {health, identity, settings, traffic}) {
       part->read_at = now_;
       if (!part->samples.samples().empty()) out.parts.push_back(part);
     }
-    if (failed_) return tl::unexpected(*failed_);
-    return {};
+    return failures_.conclude();
   }
 
  private:
   // An attribute that this kernel or transport does not have is no failure.
-  void note(const Error& error) {
-    if (!failed_ && error.kind != ErrorKind::kAbsent && error.kind != ErrorKind::kUnsupported) failed_ = error;
-  }
-  std::optional<std::string> text(const std::string& path) {
-    auto value = read_attribute(path);
-    if (value) return std::move(*value);
-    note(value.error());
-    return std::nullopt;
-  }
+  std::optional<std::string> text(const std::string& path) { return failures_.value(read_attribute(path)); }
   std::string text_or_empty(const std::string& path) { return text(path).value_or(""); }
   std::optional<std::uint64_t> number(const std::string& path) {
     const auto value = read_u64(path);
     if (value) return *value;
-    note(value.error());
+    if (value.error().kind == ErrorKind::kMalformed)
+      odd(path);
+    else
+      failures_.note(value.error());
     return std::nullopt;
+  }
+  // An attribute that is no number where one must be says nothing of the other ones: it is told alone.
+  void odd(const std::string& path) {
+    const auto file = path.rfind('/');
+    const auto object = path.rfind('/', file - 1);
+    if (odd_.size() < kMostOdd) odd_.insert(path.substr(object + 1));
   }
   std::string shown(const std::string& identity) const {
     return context().settings.hide_identity ? std::string() : identity;
@@ -166,7 +171,7 @@ class NvmeCollector : public Collector {
     else if (state.error().kind == ErrorKind::kUnsupported)
       facts.state = NvmeState::kUnknown;  // an empty word is none that is known
     else
-      note(state.error());
+      failures_.note(state.error());
     const auto transport = text(dir + "/transport");
     if (!transport && !state && state.error().kind == ErrorKind::kAbsent) return std::nullopt;  // it went away
     facts.address = parse_nvme_address(text_or_empty(dir + "/address"));
@@ -198,7 +203,7 @@ class NvmeCollector : public Collector {
     if (const auto ana = read_attribute(path.dir + "/ana_state"))
       facts.ana = std::string(parse_ana_state(*ana));
     else
-      note(ana.error());
+      failures_.note(ana.error());
     // With statistics off the numbers stand still and say nothing.
     const auto counted = read_attribute(path.dir + "/queue/iostats");
     if (!counted || *counted != "0") {
@@ -208,10 +213,10 @@ class NvmeCollector : public Collector {
                             statistics->write.operations, statistics->write.bytes, statistics->write.milliseconds};
           facts.in_flight = statistics->in_flight;
         } else {
-          note({ErrorKind::kMalformed, 0, path.dir + "/stat"});
+          odd(path.dir + "/stat");
         }
       } else {
-        note(line.error());
+        failures_.note(line.error());
       }
     }
     const std::string diag = path.dir + "/diag";
@@ -302,7 +307,7 @@ class NvmeCollector : public Collector {
     const auto value = text(path);
     if (!value) return std::nullopt;
     const auto time = parse_nvme_time(*value);
-    if (!time) note({ErrorKind::kMalformed, 0, path});
+    if (!time) odd(path);
     return time;
   }
 
@@ -461,7 +466,7 @@ class NvmeCollector : public Collector {
         if (!path.counters[i]) continue;
         const std::uint64_t value = *path.counters[i];
         const std::uint64_t step = before[i] && *before[i] <= value ? value - *before[i] : value;
-        known.sums[i] = known.sums[i].value_or(0) + step;
+        known.sums[i] = saturating_add(known.sums[i].value_or(0), step);
       }
       now[path.disk] = path.counters;
       if (path.in_flight) in_flight = in_flight.value_or(0) + *path.in_flight;
@@ -486,7 +491,8 @@ class NvmeCollector : public Collector {
 
   StorageLinkFinder links_;
   std::map<std::string, History> histories_;
-  std::optional<Error> failed_;
+  FailureNote failures_;
+  std::set<std::string> odd_;  // attributes of this run, as OBJECT/FILE
   bool looked_before_ = false;
   Clock::time_point now_{};
 };

@@ -10,6 +10,7 @@
 
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/kernel/files.h"
 
 namespace roce {
@@ -21,7 +22,6 @@ class NvmetCollector : public Collector {
 
   Result<void> collect(Output& out) override {
     const CallTracker::Scope scope(host().calls.get(), "configfs_nvmet", "");
-    failed_.reset();
     const std::string top = host().configfs() + "/nvmet";
     const auto subsystems = list_directory(top + "/subsystems");
     if (!subsystems) {
@@ -30,60 +30,73 @@ class NvmetCollector : public Collector {
     }
     const auto part = std::make_shared<Part>();
     part->read_at = Part::Clock::now();
-    std::map<std::string, std::uint64_t> enabled_of;  // NQN -> enabled namespaces
-    std::uint64_t enabled = 0;
-    std::uint64_t disabled = 0;
+    Namespaces all;
+    std::map<std::string, Namespaces> namespaces;  // by NQN
     for (const std::string& nqn : *subsystems) {
       const std::string dir = top + "/subsystems/" + nqn;
-      for (const std::string& id : names(dir + "/namespaces")) {
-        const auto value = text(dir + "/namespaces/" + id + "/enable");
-        if (!value) continue;
-        if (*value == "1") {
-          ++enabled;
-          ++enabled_of[nqn];
-        } else {
-          ++disabled;
-        }
-      }
+      const Namespaces own = count_namespaces(dir + "/namespaces");
+      namespaces.emplace(nqn, own);
+      all.add(own);
       if (!context().settings.hide_identity)
         part->samples.add(metric::nvmet_subsystem_info,
                           {nqn, text_or_empty(dir + "/attr_model"), text_or_empty(dir + "/attr_serial")}, 1);
     }
     part->samples.add(metric::nvmet_subsystems, {}, static_cast<std::uint64_t>(subsystems->size()));
-    part->samples.add(metric::nvmet_namespaces, {"enabled"}, enabled);
-    part->samples.add(metric::nvmet_namespaces, {"disabled"}, disabled);
+    if (all.known) {
+      part->samples.add(metric::nvmet_namespaces, {"enabled"}, all.enabled);
+      part->samples.add(metric::nvmet_namespaces, {"disabled"}, all.disabled);
+    }
     const auto controllers = count_controllers(*subsystems);
-    for (const std::string& id : names(top + "/ports")) {
-      add_port(top + "/ports/" + id, id, enabled_of, part->samples);
+    for (const std::string& id : names(top + "/ports").value_or(std::vector<std::string>())) {
+      add_port(top + "/ports/" + id, id, namespaces, part->samples);
       if (!controllers) continue;
       const auto found = controllers->find(id);
       part->samples.add(metric::nvmet_controllers, {id},
                         found == controllers->end() ? std::uint64_t{0} : found->second);
     }
     out.parts.push_back(part);
-    if (failed_) return tl::unexpected(*failed_);
-    return {};
+    return failures_.conclude();
   }
 
  private:
-  void note(const Error& error) {
-    if (!failed_ && error.kind != ErrorKind::kAbsent && error.kind != ErrorKind::kUnsupported) failed_ = error;
-  }
-  std::vector<std::string> names(const std::string& dir) {
+  // Counts that hold one that could not be read are not known.
+  struct Namespaces {
+    bool known = true;
+    std::uint64_t enabled = 0;
+    std::uint64_t disabled = 0;
+    void add(const Namespaces& other) {
+      known = known && other.known;
+      enabled += other.enabled;
+      disabled += other.disabled;
+    }
+  };
+
+  // Nothing where the directory cannot be read; one that is not there holds nothing.
+  std::optional<std::vector<std::string>> names(const std::string& dir) {
     auto found = list_directory(dir);
-    if (found) return std::move(*found);
-    note(found.error());
-    return {};
+    if (!found && found.error().kind == ErrorKind::kAbsent) return std::vector<std::string>();
+    return failures_.value(std::move(found));
   }
-  std::optional<std::string> text(const std::string& path) {
-    auto value = read_attribute(path);
-    if (value) return std::move(*value);
-    note(value.error());
-    return std::nullopt;
-  }
+  std::optional<std::string> text(const std::string& path) { return failures_.value(read_attribute(path)); }
   std::string text_or_empty(const std::string& path) { return text(path).value_or(""); }
 
-  void add_port(const std::string& dir, const std::string& id, const std::map<std::string, std::uint64_t>& enabled_of,
+  Namespaces count_namespaces(const std::string& dir) {
+    Namespaces count;
+    const auto ids = names(dir);
+    count.known = ids.has_value();
+    for (const std::string& id : ids.value_or(std::vector<std::string>())) {
+      const auto value = text(dir + "/" + id + "/enable");
+      if (value == "1")
+        ++count.enabled;
+      else if (value == "0")
+        ++count.disabled;
+      else
+        count.known = false;
+    }
+    return count;
+  }
+
+  void add_port(const std::string& dir, const std::string& id, const std::map<std::string, Namespaces>& namespaces,
                 SampleBatch& batch) {
     const std::string transport = text_or_empty(dir + "/addr_trtype");
     const bool hide = context().settings.hide_identity;
@@ -91,12 +104,13 @@ class NvmetCollector : public Collector {
               {id, transport, text_or_empty(dir + "/addr_adrfam"),
                hide ? std::string() : text_or_empty(dir + "/addr_traddr"), text_or_empty(dir + "/addr_trsvcid")},
               1);
-    const auto exported = names(dir + "/subsystems");
-    std::uint64_t namespaces = 0;
-    for (const std::string& nqn : exported)
-      if (const auto found = enabled_of.find(nqn); found != enabled_of.end()) namespaces += found->second;
-    batch.add(metric::nvmet_port_subsystems, {id, transport}, static_cast<std::uint64_t>(exported.size()));
-    batch.add(metric::nvmet_port_namespaces, {id, transport}, namespaces);
+    if (const auto exported = names(dir + "/subsystems")) {
+      Namespaces count;
+      for (const std::string& nqn : *exported)
+        if (const auto found = namespaces.find(nqn); found != namespaces.end()) count.add(found->second);
+      batch.add(metric::nvmet_port_subsystems, {id, transport}, static_cast<std::uint64_t>(exported->size()));
+      if (count.known) batch.add(metric::nvmet_port_namespaces, {id, transport}, count.enabled);
+    }
     // -1: the transport's default.
     if (const auto size = text(dir + "/param_max_queue_size"))
       if (const auto value = parse_u64(*size)) batch.add(metric::nvmet_port_max_queue_size, {id, transport}, *value);
@@ -119,7 +133,7 @@ class NvmetCollector : public Collector {
     return by_port;
   }
 
-  std::optional<Error> failed_;
+  FailureNote failures_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
 #include "exporter/collectors/absent.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/pci.h"
 
@@ -44,25 +45,18 @@ class PcieCollector : public Collector {
       return tl::unexpected(path.error());
     }
     auto part = std::make_shared<Part>();
-    error_.reset();
     read_iommu(path->hops.front().path, *part);
     const bool lost = read_function(*path, *part);
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
     if (lost) return fail(ErrorKind::kIo, device().name + ": reads all ones, the device is off its bus");
-    if (error_) return tl::unexpected(*error_);
-    return {};
+    return failures_.conclude();
   }
 
  private:
-  // A value that is not offered is absent; any other failure is the collector's, once it has read the rest.
-  void note(const Error& error) {
-    if (error.kind != ErrorKind::kAbsent && error.kind != ErrorKind::kUnsupported && !error_) error_ = error;
-  }
-
   std::optional<std::uint64_t> lanes(const Result<std::uint64_t>& value) {
     if (!value) {
-      note(value.error());
+      failures_.note(value.error());
       return std::nullopt;
     }
     if (*value == 0 || *value > kMostLanes) return std::nullopt;
@@ -72,7 +66,7 @@ class PcieCollector : public Collector {
   std::optional<std::uint64_t> transfers(const std::string& path) {
     const auto text = read_attribute(path);
     if (!text) {
-      note(text.error());
+      failures_.note(text.error());
       return std::nullopt;
     }
     return parse_link_speed(*text);
@@ -122,7 +116,7 @@ class PcieCollector : public Collector {
       if (kind == ErrorKind::kDenied)
         add_absent(part, name, "pci_config", kind);
       else
-        note(settings.error());
+        failures_.note(settings.error());
       return;
     }
     if (settings->max_read_request)
@@ -182,7 +176,7 @@ class PcieCollector : public Collector {
     for (const std::string_view severity : {"correctable", "nonfatal", "fatal"}) {
       const auto text = read_attribute(hop.path + "/aer_dev_" + std::string(severity));
       if (!text) {
-        note(text.error());
+        failures_.note(text.error());
         continue;
       }
       if (const auto total = parse_aer_total(*text))
@@ -220,7 +214,7 @@ class PcieCollector : public Collector {
     if (type) part.samples.add(metric::pcie_iommu_info, {name, *type}, 1);
   }
 
-  std::optional<Error> error_;
+  FailureNote failures_;
 };
 
 }  // namespace

@@ -62,23 +62,13 @@ std::span<const std::string_view> states_to_watch(std::string_view type) {
   return kError;
 }
 
-class QpCollector : public Collector {
+class QpCollector : public RdmaObjectsCollector {
  public:
-  using Collector::Collector;
+  using RdmaObjectsCollector::RdmaObjectsCollector;
 
-  Result<void> collect(Output& out) override {
-    auto part = std::make_shared<Part>();
-    Result<void> result;
-    if (host().rdma && device().netlink) result = collect_device(part->samples);
-    part->read_at = Part::Clock::now();
-    out.parts.push_back(std::move(part));
-    return result;
-  }
-
- private:
-  Result<void> collect_device(SampleBatch& samples) const {
-    const RdmaDevice& rdma = *device().netlink;
-    const auto resources = host().rdma->resources(rdma);
+ protected:
+  Result<void> collect_objects(RdmaSource& source, const RdmaDevice& rdma, SampleBatch& samples) override {
+    const auto resources = source.resources(rdma);
     const auto count = count_of(resources, "qp");
     if (!count && host().live) {
       // How many there are must be known before they are listed.
@@ -89,7 +79,7 @@ class QpCollector : public Collector {
     Result<void> result;
     std::vector<RdmaCmId> ids;
     if (const auto of_cm = count_of(resources, "cm_id"); (of_cm || !host().live) && of_cm.value_or(0) <= kMaxCmIds) {
-      auto listing = host().rdma->cm_ids(rdma);
+      auto listing = source.cm_ids(rdma);
       if (listing && !listing->broken)
         ids = std::move(listing->objects);
       else if (listing || !not_here(listing.error()))
@@ -102,7 +92,7 @@ class QpCollector : public Collector {
       samples.add(metric::qp_list_complete, {device().name}, 0);
       return result;
     }
-    const auto listing = host().rdma->qps(rdma);
+    const auto listing = source.qps(rdma);
     const bool whole = listing && !listing->broken && listing->objects.size() <= most;
     if (!listing && not_here(listing.error()) && count.value_or(0) == 0) return result;
     samples.add(metric::qp_list_complete, {device().name}, whole);
@@ -112,6 +102,7 @@ class QpCollector : public Collector {
     return result;
   }
 
+ private:
   void add_cm_ids(const std::vector<RdmaCmId>& ids, OwnerNames& names, SampleBatch& samples) const {
     ByOwner owners;
     for (const RdmaCmId& id : ids) ++owners[names.of(id.owner)][rdma_cm_state_name(id.state)];

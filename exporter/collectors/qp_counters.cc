@@ -2,6 +2,7 @@
 #include "exporter/collectors/qp_counters.h"
 
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/rdma_owner_names.h"
 
 namespace roce {
 namespace {
@@ -14,10 +15,10 @@ class QpCountersCollector : public Collector {
 
   Result<void> collect(Output& out) override {
     if (!host().rdma || !device().netlink) return {};
-    if (auto fits = check_size(); !fits) return not_here(fits.error().kind) ? Result<void>{} : fits;
+    if (auto fits = check_size(); !fits) return not_here(fits.error()) ? Result<void>{} : fits;
     auto sets = host().rdma->qp_counter_sets(*device().netlink);
     if (!sets) {
-      if (not_here(sets.error().kind)) return {};
+      if (not_here(sets.error())) return {};
       return tl::unexpected(std::move(sets).error());
     }
     auto part = std::make_shared<Part>();
@@ -36,11 +37,6 @@ class QpCountersCollector : public Collector {
   }
 
  private:
-  // The kernel, driver or recording has no such source.
-  static bool not_here(ErrorKind kind) {
-    return kind == ErrorKind::kUnsupported || kind == ErrorKind::kAbsent || kind == ErrorKind::kNotRecorded;
-  }
-
   Result<void> check_size() const {
     const auto resources = host().rdma->resources(*device().netlink);
     if (!resources) return tl::unexpected(resources.error());  // how many QPs there are must be known first

@@ -21,6 +21,15 @@ std::optional<std::uint64_t> count_of(const Result<std::vector<ResourceCount>>& 
   return std::nullopt;
 }
 
+Result<void> RdmaObjectsCollector::collect(Output& out) {
+  auto part = std::make_shared<Part>();
+  Result<void> result;
+  if (host().rdma && device().netlink) result = collect_objects(*host().rdma, *device().netlink, part->samples);
+  part->read_at = Part::Clock::now();
+  out.parts.push_back(std::move(part));
+  return result;
+}
+
 bool not_here(const Error& error) {
   return error.kind == ErrorKind::kUnsupported || error.kind == ErrorKind::kAbsent ||
          error.kind == ErrorKind::kNotRecorded;

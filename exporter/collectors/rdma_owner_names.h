@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Owners of verbs objects as label values, and the bounded choice of owners that get series.
+// Verbs objects by owner: owners as label values, and what the collectors of such objects share.
 #pragma once
 
 #include <compare>
@@ -40,5 +40,15 @@ std::optional<std::uint64_t> count_of(const Result<std::vector<ResourceCount>>& 
 
 // The kernel, driver or recording has no such source.
 bool not_here(const Error& error);
+
+// Base of collectors of a device's verbs objects, which RDMA netlink lists; where it is not there, there are none.
+class RdmaObjectsCollector : public Collector {
+ public:
+  using Collector::Collector;
+  Result<void> collect(Output& out) final;
+
+ protected:
+  virtual Result<void> collect_objects(RdmaSource& source, const RdmaDevice& rdma, SampleBatch& samples) = 0;
+};
 
 }  // namespace roce

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "exporter/base/saturate.h"
 #include "exporter/catalog/catalog.h"
 #include "exporter/collectors/rdma_owner_names.h"
 
@@ -26,23 +27,12 @@ std::vector<std::pair<OwnerLabels, std::uint64_t>> greatest(const ByOwner& owner
   return all;
 }
 
-class RdmaOwnersCollector : public Collector {
+class RdmaOwnersCollector : public RdmaObjectsCollector {
  public:
-  using Collector::Collector;
+  using RdmaObjectsCollector::RdmaObjectsCollector;
 
-  Result<void> collect(Output& out) override {
-    auto part = std::make_shared<Part>();
-    Result<void> result;
-    if (host().rdma && device().netlink) result = collect_device(part->samples);
-    part->read_at = Part::Clock::now();
-    out.parts.push_back(std::move(part));
-    return result;
-  }
-
- private:
-  Result<void> collect_device(SampleBatch& samples) const {
-    RdmaSource& source = *host().rdma;
-    const RdmaDevice& rdma = *device().netlink;
+ protected:
+  Result<void> collect_objects(RdmaSource& source, const RdmaDevice& rdma, SampleBatch& samples) override {
     const auto resources = source.resources(rdma);
     if (!resources && host().live) {
       if (not_here(resources.error())) return {};
@@ -75,12 +65,13 @@ class RdmaOwnersCollector : public Collector {
     return result;
   }
 
+ private:
   void add_lengths(const std::vector<RdmaMr>& regions, OwnerNames& names, SampleBatch& samples) const {
     ByOwner owners;
     for (const RdmaMr& region : regions) {
       std::uint64_t& sum = owners[names.of(region.owner)];
       // A region over the whole address space is as long as the number is wide.
-      if (__builtin_add_overflow(sum, region.length, &sum)) sum = ~std::uint64_t{0};
+      sum = saturating_add(sum, region.length);
     }
     for (const auto& [owner, length] : greatest(owners))
       samples.add(metric::owner_memory_region_bytes, {device().name, owner.name, owner.pid}, length);

@@ -2,6 +2,7 @@
 #include "exporter/collectors/rdma_resources.h"
 
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/rdma_owner_names.h"
 
 namespace roce {
 namespace {
@@ -16,9 +17,8 @@ class RdmaResourcesCollector : public Collector {
     auto resources = host().rdma->resources(*device().netlink);
     part->read_at = Part::Clock::now();
     if (!resources) {
-      const ErrorKind kind = resources.error().kind;
       // Kernels without the request answer that they do not know it: nothing to show, nothing wrong.
-      if (kind == ErrorKind::kUnsupported || kind == ErrorKind::kAbsent || kind == ErrorKind::kNotRecorded) return {};
+      if (not_here(resources.error())) return {};
       return tl::unexpected(std::move(resources).error());
     }
     for (const ResourceCount& resource : *resources) {

@@ -61,7 +61,7 @@ constexpr CollectorEntry kCollectors[] = {
     {"link", true, Cadence::kScrape, Scope::kNetdev, LockClass::kRtnl,
      "link state and reason, pause, FEC, standard statistics", make_link_collector},
     {"qp", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "QPs by type, state and owner", make_qp_collector},
-    {"congestion_control", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone,
+    {"congestion_control", true, Cadence::kSlow, Scope::kDevice, LockClass::kNone,
      "ECN, its parameters, and defaults of the connection manager", make_congestion_control_collector},
     {"ethtool", true, Cadence::kScrape, Scope::kNetdev, LockClass::kRtnl,
      "the network driver's statistics: PFC, pause, physical port, PCIe", make_ethtool_collector},

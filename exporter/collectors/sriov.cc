@@ -10,6 +10,7 @@
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
 #include "exporter/collectors/card_functions.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/kernel/files.h"
 
 namespace roce {
@@ -44,7 +45,6 @@ class SriovCollector : public Collector {
 
   Result<void> collect(Output& out) override {
     auto part = std::make_shared<Part>();
-    error_.reset();
     if (!device().path.empty()) {
       const CallTracker::Scope scope(host().calls.get(), "sysfs_functions", device().name);
       const std::string dir = function_path();
@@ -57,8 +57,7 @@ class SriovCollector : public Collector {
     }
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
-    if (error_) return tl::unexpected(*error_);
-    return {};
+    return failures_.conclude();
   }
 
  private:
@@ -70,19 +69,11 @@ class SriovCollector : public Collector {
     return exists(pci) ? pci : dir;
   }
 
-  template <class T>
-  std::optional<T> note(Result<T> result) {
-    if (result) return std::move(*result);
-    const ErrorKind kind = result.error().kind;
-    if (!error_ && kind != ErrorKind::kAbsent && kind != ErrorKind::kUnsupported) error_ = result.error();
-    return std::nullopt;
-  }
-
   void add_physical(const std::string& dir, Part& part) {
-    const auto limit = note(read_u64(dir + "/sriov_totalvfs"));
+    const auto limit = failures_.value(read_u64(dir + "/sriov_totalvfs"));
     if (!limit) return;
     part.samples.add(metric::virtual_functions_limit, {device().name}, *limit);
-    if (const auto count = note(read_u64(dir + "/sriov_numvfs")))
+    if (const auto count = failures_.value(read_u64(dir + "/sriov_numvfs")))
       part.samples.add(metric::virtual_functions, {device().name}, *count);
   }
 
@@ -119,12 +110,12 @@ class SriovCollector : public Collector {
   // True for a port of an embedded switch.
   bool add_switch_port(const InventoryNetdev& netdev, Part& part) {
     if (netdev.path.empty()) return false;
-    const auto name = note(read_attribute(netdev.path + "/phys_port_name"));
+    const auto name = failures_.value(read_attribute(netdev.path + "/phys_port_name"));
     if (name && is_representor_name(*name)) {
       part.samples.add(metric::representor_info, {netdev.device, netdev.port, netdev.name, *name}, 1);
       return true;
     }
-    const auto id = note(read_attribute(netdev.path + "/phys_switch_id"));
+    const auto id = failures_.value(read_attribute(netdev.path + "/phys_switch_id"));
     if (!id) return false;
     const std::string_view shown = context().settings.hide_identity ? std::string_view{} : *id;
     part.samples.add(metric::switchdev_info, {netdev.device, netdev.port, netdev.name, name.value_or(""), shown}, 1);
@@ -156,7 +147,7 @@ class SriovCollector : public Collector {
     }
   }
 
-  std::optional<Error> error_;  // the first of this run
+  FailureNote failures_;
 };
 
 }  // namespace

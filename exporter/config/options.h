@@ -34,7 +34,7 @@ struct Options {
 
   // sources
   std::string sysfs = "/sys";
-  std::string procfs = "/proc";
+  std::string procfs;  // empty: this host's, unless sysfs is a made tree, beside which there is none
   std::string rootfs = "/";
   std::string replay;  // recording: folder or tar
 

@@ -194,13 +194,14 @@ constexpr Setting kSettings[] = {
     {"path.sysfs", "path.sysfs", Kind::kText, kSources, "DIR", "Mount point of sysfs.",
      [](Options& o, std::string_view text) { return set_directory(text, "/sys", o.sysfs); },
      [](const Options& o) { return o.sysfs; }},
-    {"path.procfs", "path.procfs", Kind::kText, kSources, "DIR", "Mount point of procfs.",
+    {"path.procfs", "path.procfs", Kind::kText, kSources, "DIR",
+     "Mount point of procfs. Beside a made sysfs tree none is read unless it is named.",
      [](Options& o, std::string_view text) { return set_directory(text, "/proc", o.procfs, true); },
-     [](const Options& o) { return o.procfs; }},
+     [](const Options& o) { return o.procfs.empty() ? std::string("/proc") : o.procfs; }},
     {"path.rootfs", "path.rootfs", Kind::kText, kSources, "DIR", "Mount point of the host's root file system.",
      [](Options& o, std::string_view text) { return set_directory(text, "/", o.rootfs); },
      [](const Options& o) { return o.rootfs; }},
-    {"replay", "", Kind::kText, kSources, "DIR|FILE.tar", "Read a recording instead of this host.",
+    {"replay", "", Kind::kText, kSources, "DIR", "Read a recording instead of this host.",
      [](Options& o, std::string_view text) {
        return set_file(text, true, "a recording: a directory or tar file that can be read", o.replay);
      },

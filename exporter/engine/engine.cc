@@ -61,18 +61,6 @@ struct DeviceUnits {
 std::string key_of(ObjectKind kind, const std::string& name) { return std::to_string(static_cast<int>(kind)) + name; }
 std::string key_of(const InventoryDevice& object) { return key_of(object.kind, object.name); }
 
-bool serves(const CollectorEntry& entry, const InventoryDevice& object) {
-  switch (entry.scope) {
-    case Scope::kRdma:
-      return object.kind == ObjectKind::kRdma;
-    case Scope::kNetdev:
-      return !object.netdevs.empty();
-    case Scope::kHost:
-      return object.kind == ObjectKind::kHost;
-  }
-  return false;
-}
-
 // Jobs of one card wait for each other; the host's sources have nothing to wait for.
 std::string card_of(const Unit& unit) {
   if (unit.device->kind == ObjectKind::kHost) return "host " + std::string(unit.entry->name);
@@ -114,7 +102,9 @@ struct Engine::State {
   void reconcile();
   void start(const std::shared_ptr<State>& self, const std::shared_ptr<Unit>& unit);
   void finish(const std::shared_ptr<Unit>& unit, std::shared_ptr<const Run> run);
-  static void log_change(const Unit& unit, const std::string& before, const std::optional<Error>& error);
+  static void log_change(const Unit& unit, const std::string& before, const std::string& now,
+                         const std::optional<Error>& error);
+  std::string text_of(const Error& error) const;
   bool due(const Unit& unit, Clock::time_point now) const;
   bool usable(const Unit& unit, Clock::time_point oldest, Clock::time_point now) const;
   std::string_view late_reason(const Unit& unit) const;
@@ -164,7 +154,7 @@ void Engine::State::reconcile() {
     if (old != units.end() && same_registration(*old->second.device, *device)) now = std::move(old->second);
     now.device = device;
     for (const CollectorEntry& entry : config.collectors) {
-      if (!config.enabled(entry) || !serves(entry, *device)) {
+      if (!config.enabled(entry) || !serves(entry.scope, *device)) {
         now.units.erase(&entry);
         continue;
       }
@@ -211,10 +201,13 @@ void Engine::State::start(const std::shared_ptr<State>& self, const std::shared_
 }
 
 void Engine::State::finish(const std::shared_ptr<Unit>& unit, std::shared_ptr<const Run> run) {
-  std::string before = run->error ? run->error->message() : std::string();
+  std::string before;
+  std::string now;
   const std::optional<Error> error = run->error;
   {
     const std::lock_guard lock(mutex);
+    if (error) now = text_of(*error);
+    before = now;
     unit->in_flight = false;
     unit->started.reset();
     std::swap(unit->logged_error, before);
@@ -224,13 +217,19 @@ void Engine::State::finish(const std::shared_ptr<Unit>& unit, std::shared_ptr<co
     unit->last = std::move(run);
     done.notify_all();
   }
-  log_change(*unit, before, error);
+  log_change(*unit, before, now, error);
+}
+
+// An error's object is a path or a name, and those can tell what --hide-identity keeps back. The caller holds the
+// mutex.
+std::string Engine::State::text_of(const Error& error) const {
+  return config.settings.hide_identity ? error.reason() : error.message();
 }
 
 // A change is worth a line; the same failure at each scrape is not. Called without the mutex: a pipe that nobody
 // reads must hold up no scrape.
-void Engine::State::log_change(const Unit& unit, const std::string& before, const std::optional<Error>& error) {
-  const std::string now = error ? error->message() : std::string();
+void Engine::State::log_change(const Unit& unit, const std::string& before, const std::string& now,
+                               const std::optional<Error>& error) {
   if (now == before) return;
   const std::string& device = unit.name;
   if (!error)
@@ -524,7 +523,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
         oldest_of[unit->entry->name] = std::max(oldest_of[unit->entry->name], age);
     }
     if (run.error)
-      say(*unit, false, to_string(run.error->kind), run.error->message(), seconds(run.took));
+      say(*unit, false, to_string(run.error->kind), s.text_of(*run.error), seconds(run.took));
     else
       say(*unit, true, "", "", seconds(run.took));
   }
@@ -543,7 +542,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     own->add(metric::collector_success, {"inventory", ""}, 0);
     own->add(metric::collector_failure, {"inventory", "", reason}, 1);
     page.sources.push_back({"inventory", "", false, reason,
-                            s.inventory_error ? s.inventory_error->message() : "devices could not be listed in time"});
+                            s.inventory_error ? s.text_of(*s.inventory_error) : "devices could not be listed in time"});
     page.complete = false;
   } else {
     if (s.netns_mode)

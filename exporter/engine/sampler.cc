@@ -256,7 +256,7 @@ void Sampler::set_devices(const DeviceList& devices) {
   const auto now = Clock::now();
   for (const auto& device : devices) {
     for (const Source& source : state_->sources) {
-      if (source.entry->scope == Scope::kNetdev && device->netdevs.empty()) continue;
+      if (!serves(source.entry->scope, *device)) continue;
       const std::pair key(device->name, source.entry);
       if (const auto old = state_->units.find(key); old != state_->units.end() && old->second->device == device) {
         kept.insert(*old);

@@ -11,23 +11,6 @@ namespace {
 
 constexpr std::string_view kBlank = " \t\r";
 
-// Takes the next line off the text.
-std::string_view next_line(std::string_view& text) {
-  const auto end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
-
-// Takes the next word off the line; empty at its end.
-std::string_view next_word(std::string_view& line) {
-  const auto begin = line.find_first_not_of(kBlank);
-  line.remove_prefix(begin == std::string_view::npos ? line.size() : begin);
-  const std::string_view word = line.substr(0, line.find_first_of(kBlank));
-  line.remove_prefix(word.size());
-  return word;
-}
-
 std::optional<std::uint32_t> cpu_number(std::string_view text) {
   const auto number = parse_u64(text);
   if (!number || *number >= kMostCpus) return std::nullopt;
@@ -39,16 +22,16 @@ std::optional<std::uint32_t> cpu_number(std::string_view text) {
 CpuTable parse_cpu_table(std::string_view text,
                          const std::function<bool(std::string_view name, std::string_view rest)>& wanted) {
   CpuTable table;
-  std::string_view header = next_line(text);
+  std::string_view header = take_line(text);
   for (;;) {
-    const std::string_view word = next_word(header);
+    const std::string_view word = take_word(header);
     if (word.empty()) break;
     const auto cpu = word.starts_with("CPU") ? cpu_number(word.substr(3)) : std::nullopt;
     if (!cpu) return {};
     table.cpus.push_back(*cpu);
   }
   while (!text.empty()) {
-    std::string_view line = next_line(text);
+    std::string_view line = take_line(text);
     const auto colon = line.find(':');
     if (colon == std::string_view::npos) continue;
     CpuTable::Row row;
@@ -57,7 +40,7 @@ CpuTable parse_cpu_table(std::string_view text,
     if (wanted && !wanted(row.name, line)) continue;
     while (row.counts.size() < table.cpus.size()) {
       std::string_view rest = line;
-      const auto count = parse_u64(next_word(rest));
+      const auto count = parse_u64(take_word(rest));
       if (!count) break;
       row.counts.push_back(*count);
       line = rest;
@@ -91,9 +74,9 @@ std::vector<SoftnetRow> parse_softnet(std::string_view text) {
   constexpr std::size_t kCpuColumn = 12;
   std::vector<SoftnetRow> rows;
   for (std::uint32_t place = 0; !text.empty() && place < kMostCpus; ++place) {
-    std::string_view line = next_line(text);
+    std::string_view line = take_line(text);
     std::array<std::optional<std::uint64_t>, kCpuColumn + 1> columns;
-    for (auto& column : columns) column = parse_hex(next_word(line));
+    for (auto& column : columns) column = parse_hex(take_word(line));
     if (!columns[0] || !columns[1] || !columns[2]) continue;
     SoftnetRow row;
     row.cpu = place;
@@ -110,15 +93,15 @@ std::vector<CpuTime> parse_cpu_times(std::string_view text) {
   constexpr std::size_t kColumns = 8;  // user nice system idle iowait irq softirq steal; guest time is in user time
   std::vector<CpuTime> times;
   while (!text.empty()) {
-    std::string_view line = next_line(text);
-    const std::string_view name = next_word(line);
+    std::string_view line = take_line(text);
+    const std::string_view name = take_word(line);
     const auto cpu = name.starts_with("cpu") ? cpu_number(name.substr(3)) : std::nullopt;
     if (!cpu) continue;
     CpuTime time;
     time.cpu = *cpu;
     std::size_t column = 0;
     for (; column < kColumns; ++column) {
-      const auto ticks = parse_u64(next_word(line));
+      const auto ticks = parse_u64(take_word(line));
       if (!ticks) break;
       time.all += *ticks;
       if (column == 5 || column == 6) time.interrupt += *ticks;
@@ -130,9 +113,9 @@ std::vector<CpuTime> parse_cpu_times(std::string_view text) {
 
 std::optional<std::uint64_t> parse_pressure_total(std::string_view text) {
   while (!text.empty()) {
-    std::string_view line = next_line(text);
-    if (next_word(line) != "some") continue;
-    for (std::string_view word = next_word(line); !word.empty(); word = next_word(line))
+    std::string_view line = take_line(text);
+    if (take_word(line) != "some") continue;
+    for (std::string_view word = take_word(line); !word.empty(); word = take_word(line))
       if (word.starts_with("total=")) return parse_u64(word.substr(6));
   }
   return std::nullopt;

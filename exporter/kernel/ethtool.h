@@ -50,8 +50,8 @@ struct EthtoolFec {
 class EthtoolSource {
  public:
   virtual ~EthtoolSource() = default;
-  // The driver's statistics in its order. Names and values belong together: both are of one state of the device. Of a
-  // name that occurs twice the first value stands.
+  // The driver's statistics in its order. Names and values belong together: both are of one state of the device. A
+  // driver may give one name to several values.
   virtual Result<std::vector<NamedValue>> statistics(const std::string& netdev) = 0;
   // The kernel driver's name as the device tells it (mlx5_core, virtio_net).
   virtual Result<std::string> driver(const std::string& netdev) = 0;

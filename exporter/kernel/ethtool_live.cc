@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <unordered_set>
 #include <utility>
 
 #include "exporter/kernel/ethtool_messages.h"
@@ -97,9 +96,8 @@ class LiveEthtool final : public EthtoolSource {
       if (before.empty() || numbers.empty() || before != after) continue;
       std::vector<NamedValue> all;
       all.reserve(count);
-      std::unordered_set<std::string_view> seen;
       for (std::size_t i = 0; i < before.size(); ++i)
-        if (!after[i].empty() && seen.insert(after[i]).second) all.push_back({std::move(before[i]), numbers[i]});
+        if (!after[i].empty()) all.push_back({std::move(before[i]), numbers[i]});
       return all;
     }
     return fail(ErrorKind::kBusy, netdev + ": the list of statistics changes");

@@ -363,16 +363,13 @@ Result<std::vector<NamedValue>> parse_ethtool_standard_statistics(Bytes attribut
 Result<std::vector<NamedValue>> parse_ethtool_statistics_text(std::string_view text) {
   std::vector<NamedValue> values;
   while (!text.empty()) {
-    const auto size = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, size);
-    text.remove_prefix(std::min(size + 1, text.size()));
+    const std::string_view line = take_line(text);
     const auto colon = line.rfind(':');
     if (colon == std::string_view::npos) continue;
     const std::string_view name = trim(line.substr(0, colon));
     const auto value = parse_u64(line.substr(colon + 1));
     if (!name.empty() && value) values.push_back({std::string(name), *value});
   }
-  keep_first(values);
   if (values.empty()) return fail(ErrorKind::kUnsupported, "ethtool statistics: none");
   return values;
 }

@@ -5,18 +5,13 @@
 #include <linux/netlink.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "exporter/kernel/netlink_dump.h"
-
 namespace roce {
 namespace {
 
-constexpr std::size_t kBufferSize = 32768;
-constexpr std::size_t kMaxDatagrams = 256;
 constexpr auto kLookAgain = std::chrono::seconds(60);
 
 std::vector<std::byte> with_header(std::uint8_t command, std::uint8_t version, Bytes attributes) {
@@ -119,46 +114,19 @@ Result<std::uint16_t> GenericNetlink::family_id(NetlinkChannel& channel) {
     if (id_) return *id_;
     if (Clock::now() < look_again_) return fail(ErrorKind::kAbsent, title);
   }
-  constexpr std::uint32_t kSequence = 0x67656e6c;
-  const auto payload = with_header(CTRL_CMD_GETFAMILY, 1, {});
-  nlmsghdr request{};
-  request.nlmsg_len = static_cast<std::uint32_t>(sizeof request + payload.size());
-  request.nlmsg_type = GENL_ID_CTRL;
-  request.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  request.nlmsg_seq = kSequence;
-  std::vector<std::byte> message(request.nlmsg_len);
-  std::memcpy(message.data(), &request, sizeof request);
-  std::copy(payload.begin(), payload.end(), message.begin() + sizeof request);
-  ROCE_TRY_VOID(channel.send(message));
-
   std::optional<std::uint16_t> id;
-  std::array<std::byte, kBufferSize> buffer;  // NOLINT: filled by receive
-  for (std::size_t i = 0; i < kMaxDatagrams; ++i) {
-    const auto size = channel.receive(buffer);
-    if (!size) {
-      if (size.error().err == EAGAIN) return fail(ErrorKind::kTimeout, title, ETIMEDOUT);
-      return fail(size.error().kind, title, size.error().err);
-    }
-    Bytes rest = Bytes(buffer).first(*size);
-    while (!rest.empty()) {
-      nlmsghdr header{};
-      if (rest.size() < sizeof header) return fail(ErrorKind::kMalformed, title);
-      std::memcpy(&header, rest.data(), sizeof header);
-      if (header.nlmsg_len < sizeof header || header.nlmsg_len > rest.size()) return fail(ErrorKind::kMalformed, title);
-      const Bytes content = rest.subspan(sizeof header, header.nlmsg_len - sizeof header);
-      rest = rest.subspan(std::min((std::size_t{header.nlmsg_len} + 3) & ~std::size_t{3}, rest.size()));
-      if (header.nlmsg_seq != kSequence) continue;
-      if (header.nlmsg_type == NLMSG_ERROR || header.nlmsg_type == NLMSG_DONE) {
-        const std::lock_guard lock(mutex_);
-        id_ = id;
-        if (id) return *id;
-        look_again_ = Clock::now() + kLookAgain;
-        return fail(ErrorKind::kAbsent, title);
-      }
-      if (!id) id = id_in(content, family_);
-    }
-  }
-  return fail(ErrorKind::kMalformed, title + ": the list does not end");
+  const auto listed = netlink_dump(channel, GENL_ID_CTRL, with_header(CTRL_CMD_GETFAMILY, 1, {}), title,
+                                   [&](Bytes payload) -> Result<void> {
+                                     if (!id) id = id_in(payload, family_);
+                                     return {};
+                                   });
+  // A list that changed while it was read may lack a family, but what it holds is there.
+  if (!listed && !id) return tl::unexpected(listed.error());
+  const std::lock_guard lock(mutex_);
+  id_ = id;
+  if (id) return *id;
+  look_again_ = Clock::now() + kLookAgain;
+  return fail(ErrorKind::kAbsent, title);
 }
 
 }  // namespace roce

@@ -5,31 +5,12 @@
 #include <limits>
 
 #include "exporter/base/parse.h"
+#include "exporter/base/saturate.h"
 
 namespace roce {
 namespace {
 
 constexpr std::uint64_t kKib = 1024;
-
-std::string_view next_line(std::string_view& text) {
-  const auto end = std::min(text.find('\n'), text.size());
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
-}
-
-std::string_view next_word(std::string_view& text) {
-  const auto begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) {
-    text = {};
-    return {};
-  }
-  text.remove_prefix(begin);
-  const auto end = std::min(text.find_first_of(" \t\r"), text.size());
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(end);
-  return word;
-}
 
 }  // namespace
 
@@ -43,12 +24,12 @@ std::string_view selected_word(std::string_view text) {
 
 std::optional<std::uint64_t> number_of_line(std::string_view text, std::string_view name) {
   while (!text.empty()) {
-    std::string_view line = next_line(text);
+    std::string_view line = take_line(text);
     if (!line.starts_with(name)) continue;
     line.remove_prefix(name.size());
     if (line.empty() || (line.front() != ':' && line.front() != ' ')) continue;
     if (line.front() == ':') line.remove_prefix(1);
-    return parse_u64(next_word(line));
+    return parse_u64(take_word(line));
   }
   return std::nullopt;
 }
@@ -76,14 +57,14 @@ std::string huge_page_label(std::uint64_t bytes) {
 
 Result<SharedMemory> parse_shared_memory(std::string_view text) {
   std::string_view rest = text;
-  std::string_view header = next_line(rest);
+  std::string_view header = take_line(rest);
   SharedMemory memory;
   std::optional<std::size_t> size_column;
   std::optional<std::size_t> attached_column;
-  if (const std::string_view first = next_word(header); first == "key") {
+  if (const std::string_view first = take_word(header); first == "key") {
     bool shared_memory = false;
     std::size_t column = 1;
-    for (std::string_view name = next_word(header); !name.empty(); name = next_word(header), ++column) {
+    for (std::string_view name = take_word(header); !name.empty(); name = take_word(header), ++column) {
       if (name == "shmid") shared_memory = true;
       if (name == "size") size_column = column;
       if (name == "nattch") attached_column = column;
@@ -96,12 +77,11 @@ Result<SharedMemory> parse_shared_memory(std::string_view text) {
   if (size_column) memory.bytes = 0;
   if (attached_column) memory.orphaned = 0;
   while (!text.empty()) {
-    std::string_view line = next_line(text);
+    std::string_view line = take_line(text);
     std::size_t column = 0;
-    for (std::string_view word = next_word(line); !word.empty(); word = next_word(line), ++column) {
+    for (std::string_view word = take_word(line); !word.empty(); word = take_word(line), ++column) {
       const auto number = parse_u64(word);
-      if (size_column == column && number)
-        *memory.bytes += std::min(*number, std::numeric_limits<std::uint64_t>::max() - *memory.bytes);
+      if (size_column == column && number) memory.bytes = saturating_add(*memory.bytes, *number);
       if (attached_column == column && number == 0U) ++*memory.orphaned;
     }
     if (column != 0) ++memory.segments;

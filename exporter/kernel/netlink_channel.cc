@@ -10,7 +10,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace roce {
@@ -18,7 +20,9 @@ namespace {
 
 constexpr timeval kReceiveTimeout{2, 0};
 constexpr std::size_t kBufferSize = 32768;
-constexpr std::size_t kMaxDatagrams = 64;  // of a conversation that should have one
+// Bounds of an answer that does not end: datagrams, and time.
+constexpr std::size_t kMaxDatagrams = 65536;
+constexpr auto kLimit = std::chrono::seconds(10);
 
 struct FreeSocket {
   void operator()(nl_sock* socket) const { nl_socket_free(socket); }
@@ -86,6 +90,20 @@ std::uint32_t next_sequence() {
   return sequence.fetch_add(1, std::memory_order_relaxed);
 }
 
+// What the message that ends an answer says: a negative errno, or 0. The end of a list that failed midway holds one
+// too.
+Result<void> end_of_answer(const nlmsghdr& header, Bytes content, const std::string& title) {
+  std::int32_t code = 0;
+  if (content.size() >= sizeof code)
+    std::memcpy(&code, content.data(), sizeof code);
+  else if (header.nlmsg_type == NLMSG_ERROR)
+    return fail(ErrorKind::kMalformed, title);
+  if (code >= 0) return {};
+  if (code < -4095) return fail(ErrorKind::kMalformed, title);
+  const std::string why = netlink_explanation(header, content);
+  return fail_errno(-code, why.empty() ? title : title + " (" + why + ")");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<NetlinkChannel>> open_netlink_channel(int protocol, std::string name) {
@@ -115,18 +133,20 @@ std::string netlink_explanation(const nlmsghdr& header, Bytes payload) {
   return {};
 }
 
-Result<std::vector<std::byte>> netlink_ask(NetlinkChannel& channel, std::uint16_t type, Bytes payload,
-                                           const std::string& title) {
+Result<void> netlink_converse(NetlinkChannel& channel, std::uint16_t type, std::uint16_t flags, Bytes payload,
+                              const std::string& title, const std::function<Result<bool>(Bytes)>& take) {
   nlmsghdr request{};
   request.nlmsg_len = static_cast<std::uint32_t>(sizeof request + payload.size());
   request.nlmsg_type = type;
-  request.nlmsg_flags = NLM_F_REQUEST;
+  request.nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | flags);
   request.nlmsg_seq = next_sequence();
   std::vector<std::byte> message(request.nlmsg_len);
   std::memcpy(message.data(), &request, sizeof request);
   std::copy(payload.begin(), payload.end(), message.begin() + sizeof request);
   ROCE_TRY_VOID(channel.send(message));
 
+  const auto limit = std::chrono::steady_clock::now() + kLimit;
+  bool interrupted = false;
   std::array<std::byte, kBufferSize> buffer;  // NOLINT: filled by receive
   for (std::size_t i = 0; i < kMaxDatagrams; ++i) {
     const auto size = channel.receive(buffer);
@@ -143,19 +163,38 @@ Result<std::vector<std::byte>> netlink_ask(NetlinkChannel& channel, std::uint16_
       const Bytes content = rest.subspan(sizeof header, header.nlmsg_len - sizeof header);
       rest = rest.subspan(std::min((std::size_t{header.nlmsg_len} + 3) & ~std::size_t{3}, rest.size()));
       if (header.nlmsg_seq != request.nlmsg_seq || header.nlmsg_type == NLMSG_NOOP) continue;
-      if (header.nlmsg_type == NLMSG_ERROR) {
-        std::int32_t code = 0;
-        if (content.size() < sizeof code) return fail(ErrorKind::kMalformed, title);
-        std::memcpy(&code, content.data(), sizeof code);
-        if (code >= 0 || code < -4095) return fail(ErrorKind::kMalformed, title);
-        const std::string why = netlink_explanation(header, content);
-        return fail_errno(-code, why.empty() ? title : title + " (" + why + ")");
+      interrupted = interrupted || (header.nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+      if (header.nlmsg_type == NLMSG_ERROR || header.nlmsg_type == NLMSG_DONE) {
+        ROCE_TRY_VOID(end_of_answer(header, content, title));
+        if (interrupted) return fail(ErrorKind::kBusy, title + ": the list changes", EINTR);
+        return {};
       }
       if (header.nlmsg_type < NLMSG_MIN_TYPE) return fail(ErrorKind::kMalformed, title);
-      return std::vector<std::byte>(content.begin(), content.end());
+      ROCE_TRY(const bool enough, take(content));
+      if (enough) return {};
     }
+    if (std::chrono::steady_clock::now() > limit) break;
   }
-  return fail(ErrorKind::kMalformed, title + ": no answer");
+  return fail(ErrorKind::kTimeout, title + ": the answer does not end", ETIMEDOUT);
+}
+
+Result<std::vector<std::byte>> netlink_ask(NetlinkChannel& channel, std::uint16_t type, Bytes payload,
+                                           const std::string& title) {
+  std::optional<std::vector<std::byte>> answer;
+  ROCE_TRY_VOID(netlink_converse(channel, type, 0, payload, title, [&](Bytes content) -> Result<bool> {
+    answer.emplace(content.begin(), content.end());
+    return true;
+  }));
+  if (!answer) return fail(ErrorKind::kMalformed, title + ": no answer");
+  return std::move(*answer);
+}
+
+Result<void> netlink_dump(NetlinkChannel& channel, std::uint16_t type, Bytes payload, const std::string& title,
+                          const std::function<Result<void>(Bytes)>& take) {
+  return netlink_converse(channel, type, NLM_F_DUMP, payload, title, [&](Bytes content) -> Result<bool> {
+    ROCE_TRY_VOID(take(content));
+    return false;
+  });
 }
 
 }  // namespace roce

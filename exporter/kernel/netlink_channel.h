@@ -38,9 +38,20 @@ Result<std::unique_ptr<NetlinkChannel>> open_netlink_channel(int protocol, std::
 // The kernel's explanation in the payload of an error or end message, empty when it gave none.
 std::string netlink_explanation(const nlmsghdr& header, Bytes payload);
 
-// Sends one request that one message answers (no dump) and gives the payload of that message: all that follows its
-// header. `title` names the request in errors, which carry the kernel's errno; no answer in time is kTimeout.
+// Sends a request of `type` and gives the payload of each message of the answer, all that follows its header, to `take`
+// until that says that it has what it wants, until the kernel ends the answer, or with its error. The channel is of no
+// further use after a failure. `flags` go beside NLM_F_REQUEST. `title` names the request in errors, which carry the
+// kernel's errno. kBusy: what was asked for changed meanwhile, what was taken may lack something; kTimeout: no further
+// message came in time.
+Result<void> netlink_converse(NetlinkChannel& channel, std::uint16_t type, std::uint16_t flags, Bytes payload,
+                              const std::string& title, const std::function<Result<bool>(Bytes)>& take);
+
+// The same for a request that one message answers: its payload.
 Result<std::vector<std::byte>> netlink_ask(NetlinkChannel& channel, std::uint16_t type, Bytes payload,
                                            const std::string& title);
+
+// The same for a list, all of whose messages `take` is given.
+Result<void> netlink_dump(NetlinkChannel& channel, std::uint16_t type, Bytes payload, const std::string& title,
+                          const std::function<Result<void>(Bytes)>& take);
 
 }  // namespace roce

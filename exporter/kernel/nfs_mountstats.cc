@@ -12,21 +12,6 @@ namespace {
 
 constexpr std::size_t kMaxNumbers = 64;  // of a line; the kernel prints 27 at most
 
-std::string_view take_line(std::string_view& text) {
-  const auto end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
-
-std::string_view take_word(std::string_view& line) {
-  line = trim(line);
-  const auto end = line.find_first_of(" \t");
-  const std::string_view word = line.substr(0, end);
-  line.remove_prefix(end == std::string_view::npos ? line.size() : end);
-  return word;
-}
-
 // Numbers up to the end of the line or the first word that is none.
 std::vector<std::uint64_t> take_numbers(std::string_view line) {
   std::vector<std::uint64_t> numbers;

@@ -13,22 +13,6 @@ constexpr std::size_t kMaxValues = 4096;
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-std::string_view take_line(std::string_view& text) {
-  const auto end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
-
-std::string_view take_word(std::string_view& line) {
-  while (!line.empty() && blank(line.front())) line.remove_prefix(1);
-  std::size_t n = 0;
-  while (n < line.size() && !blank(line[n])) ++n;
-  const std::string_view word = line.substr(0, n);
-  line.remove_prefix(n);
-  return word;
-}
-
 // Where " : " stands, which ends a group's name; names of GPUs hold colons of their own.
 std::size_t end_of_group(std::string_view line) {
   for (std::size_t i = 1; i < line.size(); ++i)

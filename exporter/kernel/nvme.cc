@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exporter/base/parse.h"
+#include "exporter/base/saturate.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/inventory.h"
 
@@ -222,18 +223,14 @@ std::optional<BlockStatistics> parse_block_statistics(std::string_view text) {
   constexpr std::size_t kFields = 11;
   std::array<std::uint64_t, kFields> fields{};
   for (std::uint64_t& field : fields) {
-    while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-    std::size_t n = 0;
-    while (n < text.size() && !blank(text[n])) ++n;
-    const auto number = parse_u64(text.substr(0, n));
+    const auto number = parse_u64(take_word(text));
     if (!number) return std::nullopt;
     field = *number;
-    text.remove_prefix(n);
   }
   // Order: operations, merges, sectors, milliseconds of reads; the same of writes; in flight, two times of the disk.
   BlockStatistics statistics;
-  statistics.read = {fields[0], fields[2] * kSectorSize, fields[3]};
-  statistics.write = {fields[4], fields[6] * kSectorSize, fields[7]};
+  statistics.read = {fields[0], saturating_multiply(fields[2], kSectorSize), fields[3]};
+  statistics.write = {fields[4], saturating_multiply(fields[6], kSectorSize), fields[7]};
   statistics.in_flight = fields[8];
   return statistics;
 }

@@ -14,26 +14,6 @@ constexpr unsigned kCapIpcLock = 14;
 constexpr std::size_t kMaxComm = 64;
 constexpr std::uint64_t kKib = 1024;
 
-std::string_view next_line(std::string_view& text) {
-  const auto end = std::min(text.find('\n'), text.size());
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
-}
-
-std::string_view next_word(std::string_view& text) {
-  const auto begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) {
-    text = {};
-    return {};
-  }
-  text.remove_prefix(begin);
-  const auto end = std::min(text.find_first_of(" \t\r"), text.size());
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(end);
-  return word;
-}
-
 std::optional<Limit> limit_of(std::string_view word) {
   if (word == "unlimited") return Limit();
   const auto value = parse_u64(word);
@@ -43,8 +23,8 @@ std::optional<Limit> limit_of(std::string_view word) {
 
 // "    4096 kB"
 std::optional<std::uint64_t> kilobytes(std::string_view text) {
-  const auto number = parse_u64(next_word(text));
-  if (!number || next_word(text) != "kB" || *number > std::numeric_limits<std::uint64_t>::max() / kKib)
+  const auto number = parse_u64(take_word(text));
+  if (!number || take_word(text) != "kB" || *number > std::numeric_limits<std::uint64_t>::max() / kKib)
     return std::nullopt;
   return *number * kKib;
 }
@@ -111,14 +91,14 @@ void read_component(std::string_view part, CgroupIdentity& out) {
 Result<MemlockLimit> parse_memlock_limit(std::string_view text) {
   constexpr std::string_view kName = "Max locked memory";
   while (!text.empty()) {
-    std::string_view line = next_line(text);
+    std::string_view line = take_line(text);
     if (!line.starts_with(kName)) continue;
     line.remove_prefix(kName.size());
     if (line.empty() || line.front() != ' ') continue;
     // The name is over, so blanks of any number part the columns.
-    const auto soft = limit_of(next_word(line));
-    const auto hard = limit_of(next_word(line));
-    if (!soft || !hard || next_word(line) != "bytes") return fail(ErrorKind::kMalformed, "limits");
+    const auto soft = limit_of(take_word(line));
+    const auto hard = limit_of(take_word(line));
+    if (!soft || !hard || take_word(line) != "bytes") return fail(ErrorKind::kMalformed, "limits");
     return MemlockLimit{*soft, *hard};
   }
   return fail(ErrorKind::kAbsent, "limits");
@@ -132,7 +112,7 @@ std::optional<bool> ProcessStatus::ipc_lock() const {
 ProcessStatus parse_process_status(std::string_view text) {
   ProcessStatus status;
   while (!text.empty()) {
-    const std::string_view line = next_line(text);
+    const std::string_view line = take_line(text);
     const auto colon = line.find(':');
     if (colon == std::string_view::npos) continue;
     const std::string_view name = line.substr(0, colon);
@@ -148,7 +128,7 @@ ProcessStatus parse_process_status(std::string_view text) {
 CgroupPaths parse_cgroup_paths(std::string_view text) {
   CgroupPaths paths;
   while (!text.empty()) {
-    const std::string_view line = next_line(text);
+    const std::string_view line = take_line(text);
     const auto first = line.find(':');
     if (first == std::string_view::npos) continue;
     const auto second = line.find(':', first + 1);

@@ -14,26 +14,6 @@ namespace {
 constexpr std::size_t kTableLimit = std::size_t{4} << 20;
 constexpr std::uint64_t kReject = 0x200;  // RTF_REJECT: the route says that nothing leads there
 
-std::string_view take_line(std::string_view& text) {
-  const auto end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
-
-std::string_view take_word(std::string_view& line) {
-  const auto begin = line.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) {
-    line = {};
-    return {};
-  }
-  line.remove_prefix(begin);
-  const auto end = line.find_first_of(" \t");
-  const std::string_view word = line.substr(0, end);
-  line.remove_prefix(end == std::string_view::npos ? line.size() : end);
-  return word;
-}
-
 std::optional<std::array<std::uint8_t, 16>> parse_hex_address(std::string_view text) {
   if (text.size() != 32) return std::nullopt;
   std::array<std::uint8_t, 16> bytes{};

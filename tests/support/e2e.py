@@ -42,6 +42,29 @@ def routes():
             expect(b"root:" not in answer.body, f"GET {path} serves a file")
 
 
+def packaging_run():
+    """The line that packaging/run prints is a URL that answers with metrics, whatever the address and the path."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as config:
+        config.write("web:\n  telemetry_path: /from/file\n")
+        config.flush()
+        for args, want in ((["--web.listen-address=127.0.0.2:0"], r"http://127\.0\.0\.2:\d+/metrics"),
+                           (["--web.listen-address=[::1]:0", "--web.telemetry-path=/m"], r"http://\[::1\]:\d+/m"),
+                           (["--web.listen-address=127.0.0.3:0", f"--config.file={config.name}"], r"http://127\.0\.0\.3:\d+/from/file")):
+            command = [os.path.join(ROOT, "packaging", "run"), *SOURCE, *args]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True) as run:
+                try:
+                    timer = threading.Timer(300, lambda: os.killpg(run.pid, signal.SIGKILL))
+                    timer.start()
+                    line = run.stdout.readline()
+                    found = re.fullmatch(f"roce_exporter serves ({want})\n", line)
+                    expect(found, f"{args}: {line!r}")
+                    with urllib.request.urlopen(found.group(1), timeout=20) as answer:
+                        expect(b"roce_exporter_build_info" in answer.read(), f"{found.group(1)} gives no metrics")
+                finally:
+                    timer.cancel()
+                    os.killpg(run.pid, signal.SIGTERM)
+
+
 def methods():
     with server() as s:
         head, get = s.get("/metrics", "HEAD"), s.get("/metrics")
@@ -521,6 +544,7 @@ def rows():
     return [
         Row("SY-04-routes", "only the documented routes, no files", routes),
         Row("SY-04-identities", "the start page tells no identities to other hosts", identities),
+        Row("e2e-packaging-run", "packaging/run prints the URL that answers", packaging_run, alone=True),
         Row("e2e-methods", "HEAD, 405 with Allow, odd methods", methods),
         Row("US-06-content-type", "content type", content_type),
         Row("US-08-gzip", "gzip only where it is asked for", compression),

@@ -32,6 +32,7 @@ GUEST_PACKAGES = """
     systemd systemd-sysv udev dbus kmod procps psmisc strace curl python3 ca-certificates
     iproute2 iputils-ping ethtool pciutils nvme-cli
     rdma-core ibverbs-utils ibverbs-providers rdmacm-utils perftest infiniband-diags
+    nfs-kernel-server nfs-common open-iscsi python3-pyverbs
     libfmt9 libre2-9 libnl-3-200 libnl-genl-3-200 libnl-route-3-200 libfyaml0 libssl3 zlib1g
     libsystemd0 libprometheus-cpp-core1.0 libibverbs1 librdmacm1 libcurl4 libcap-ng0 libcrypt1
     libprotobuf32 libasan8 libubsan1 libtsan2
@@ -54,6 +55,9 @@ MASKED_UNITS = """
     modprobe@efi_pstore.service modprobe@configfs.service
     rdma-load-modules@.service iwpmd.service rdma-ndd.service
     nvmefc-boot-connections.service nvmf-autoconnect.service
+    rpcbind.service rpcbind.socket rpc-statd.service nfs-blkmap.service nfs-idmapd.service
+    nfsdcld.service nfs-server.service nfs-client.target remote-fs.target run-rpc_pipefs.mount
+    iscsid.service iscsid.socket open-iscsi.service
 """.split()
 
 # Kernel folders of the image. Drivers of RDMA hardware stay out on purpose: the simulated RNIC

@@ -497,6 +497,63 @@ def host_without_rdma(kernel):
         lab("down")
 
 
+MANY = 16
+PORT_LIMIT, HOST_LIMIT = 250, 600
+TABLE = re.compile(r"(?<=\n)\| collector \| series \| of one port \|\n(?:\|.*\n)+")
+
+
+def series_table(page):
+    """Series by collector on that page as the README shows them: all, and the most that one port has of them."""
+    code, out, err = exporter.call("metrics-reference", "--format", "json")
+    expect(code == 0, err)
+    owner = {m["name"]: m["collector"] for m in json.loads(out)["metrics"]}
+    table = {}
+    for s in page.series:
+        port = (s.labels.get("device") or s.labels.get("netdev") or "", s.labels.get("port") or "") if "port" in s.labels else None
+        ports = table.setdefault(owner.get(s.name, "the program itself"), {})
+        ports[port] = ports.get(port, 0) + 1
+    rows = {c: (sum(p.values()), max((n for port, n in p.items() if port is not None), default=0)) for c, p in table.items()}
+    rows = dict(sorted(rows.items(), key=lambda r: (-r[1][0], r[0])))
+    rows["all"] = (sum(r[0] for r in rows.values()), "")
+    return "| collector | series | of one port |\n|---|---|---|\n" + "".join(f"| {c} | {n} | {most or ''} |\n" for c, (n, most) in rows.items())
+
+
+def host_with_many(kernel):
+    """A host of 16 RNICs: within the limits, and as many series by collector as the README says."""
+    _urls.clear()
+    lab("down", check=False)
+    lab("up", "--nodes", 1, "--kernel", kernel, "--rnic", MANY, "--bin", os.path.join(BUILD, "release", "bin"), timeout=2400)
+    try:
+        for name in [f"mlx5_{i}" for i in range(MANY)]:
+            inside(1, f"rnicctl names {name} real")  # as a real card: pause statistics of the priorities in use alone
+        inside(1, "systemctl restart roce-exporter")
+        page = until("all devices are on the page", lambda: (lambda p: p if value(p, "roce_rdma_devices") == MANY + 1
+                     and all(s.value == "1" for s in p.find(Pattern("roce_collector_success"))) else None)(fresh(1)), 180)
+        of_port, of_host = {}, 0
+        for s in page.series:
+            if "port" in s.labels and s.labels.get("device"):
+                key = (s.labels["device"], s.labels["port"])
+                of_port[key] = of_port.get(key, 0) + 1
+            elif not s.labels.get("device") and not s.labels.get("netdev"):
+                of_host += 1
+        dropped = [str(s) for s in page.find(Pattern("roce_series_dropped_total")) if s.value != "0"]
+        expect(max(of_port.values()) <= PORT_LIMIT, f"a port has {max(of_port.values())} series")
+        expect(of_host <= HOST_LIMIT, f"the host has {of_host} series")
+        expect(not dropped, f"series were dropped: {dropped}")
+        table = series_table(page)
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+            published_table = TABLE.search(f.read())
+        expect(published_table, f"no table of series in README.md; it would be\n{table}")
+        numbers = lambda text: {c: int(n) for c, n in re.findall(r"^\| ([\w ]+) \| (\d+) \|", text, re.M)}
+        was, now = numbers(published_table.group(0)), numbers(table)
+        # A few come and go with what the host does at that moment.
+        off = {c: (was.get(c), now.get(c)) for c in was | now if abs(was.get(c, 0) - now.get(c, 0)) > max(4, 0.05 * now.get(c, 0))}
+        expect(not off, f"README.md says otherwise (said, found): {off}\n{table}")
+    finally:
+        lab("down")
+    return f"{now['all']} series, {max(of_port.values())} of a port, {of_host} of the host"
+
+
 def core_rows(tag, full_only=False, soak=False):
     def row(name, what, run, only_full=False):
         return Row(f"{tag}-{name}", what, run, full_only=full_only or only_full, alone=True)

@@ -295,6 +295,229 @@ def bond():
     until("the device is gone", lambda: not fresh(1).find(Pattern('*{device="rxe9"}')), 70)
 
 
+def cgroups():
+    """Limits and use of the cgroup of a process that holds a verbs context, as the kernel's own files have them."""
+    dir_ = "/sys/fs/cgroup/lab"
+
+    def use(page, size):
+        """(series, what the file says) for all that the collector shows of the cgroup."""
+        pairs = []
+        for file, family in (("rdma.current", "used"), ("rdma.max", "limit")):
+            for line in inside(1, f"cat {dir_}/{file}").strip().split("\n"):
+                device, *words = line.split()
+                for word in words:
+                    resource, number = word.split("=")
+                    found = page.find(Pattern(f'roce_cgroup_rdma_{family}{{device="{device}",cgroup="/lab",resource="{resource}"}}'))
+                    if found:
+                        pairs.append((found, float("inf") if number == "max" else float(number)))
+        for file, family in (("current", "used"), ("max", "limit")):
+            found = page.find(Pattern(f'roce_cgroup_hugetlb_{family}_bytes{{cgroup="/lab",size="{size}"}}'))
+            number = inside(1, f"cat {dir_}/hugetlb.{size}.{file}").strip()
+            if found:
+                pairs.append((found, float("inf") if number == "max" else float(number)))
+        wrong = [f"{f[0]}, the file says {v}" for f, v in pairs if len(f) != 1 or float(f[0].value) != v]
+        expect(not wrong, f"{wrong}")
+        return len(pairs)
+
+    inside(1, f"echo '+rdma +hugetlb' > /sys/fs/cgroup/cgroup.subtree_control; mkdir {dir_}; echo '{SOFT} hca_handle=5 hca_object=100' > {dir_}/rdma.max;"
+              f" echo 4M > {dir_}/hugetlb.2MB.max; systemd-run -q --collect --unit lab-cgroup /bin/sh -c"
+              f" 'echo $$$$ > {dir_}/cgroup.procs; exec ibv_rc_pingpong -d {SOFT} -g 1 -p 18701'; sleep 2")
+    try:
+        restart(1)
+        page = fresh(1)
+        compared = use(page, "2MB")
+        expect(value(page, f'roce_cgroup_rdma_limit{{device="{SOFT}",cgroup="/lab",resource="hca_handle"}}') == 5, "limit of handles")
+        expect(value(page, f'roce_cgroup_rdma_used{{device="{SOFT}",cgroup="/lab",resource="hca_handle"}}') == 1, "handles in use")
+        expect(value(page, 'roce_cgroup_hugetlb_limit_bytes{cgroup="/lab",size="2MB"}') == 4 << 20, "limit of huge pages")
+        inside(1, f"echo '{SOFT} hca_handle=9 hca_object=max' > {dir_}/rdma.max; echo 8M > {dir_}/hugetlb.2MB.max")
+        restart(1)
+        page = fresh(1)
+        compared += use(page, "2MB")
+        expect(value(page, f'roce_cgroup_rdma_limit{{device="{SOFT}",cgroup="/lab",resource="hca_handle"}}') == 9, "limit after the change")
+        expect(value(page, 'roce_cgroup_hugetlb_limit_bytes{cgroup="/lab",size="2MB"}') == 8 << 20, "limit of huge pages after the change")
+    finally:
+        inside(1, f"systemctl stop lab-cgroup; pkill -f 'pingpong -d {SOFT} -g 1 -p 18701'; sleep 1; rmdir {dir_}", check=False)
+    restart(1)
+    expect(not fresh(1).find(Pattern('*{cgroup="/lab"}')), "series of a cgroup that is gone")
+    return f"{compared} values equal"
+
+
+def aer():
+    """PCIe errors put in by the kernel's own injector, against the function's file."""
+    address = inside(1, f"basename $(readlink -f /sys/class/infiniband/{DEVICE}/device)").strip()
+    file = f"/sys/bus/pci/devices/{address}/aer_dev_correctable"
+    series = f'roce_pcie_aer_errors_total{{device="{DEVICE}",pci_address="{address}",severity="correctable"}}'
+
+    def total():
+        return int(re.search(r"TOTAL_ERR_COR (\d+)", inside(1, f"cat {file}")).group(1))
+
+    restart(1)
+    before, said = value(fresh(1), series), total()
+    expect(before == said, f"page {before}, kernel {said}")
+    bus, slot, function = (int(x, 16) for x in re.fullmatch(r"0000:(..):(..)\.(.)", address).groups())
+    # struct aer_error_inj: the function, uncorrectable and correctable status (0x40: bad TLP), header log, domain.
+    inside(1, "modprobe aer_inject && python3 -c \"import struct; open('/dev/aer_inject', 'wb', 0).write("
+              f"struct.pack('=BBBxIIIIIII', {bus}, {slot}, {function}, 0, 0x40, 0, 0, 0, 0, 0))\"")
+    until("the kernel has counted it", lambda: total() == said + 1)
+    restart(1)
+    after = value(fresh(1), series)
+    expect(after == before + 1, f"{before} then {after}")
+    others = [s for s in scrape(1).series if s.name == "roce_pcie_aer_errors_total" and s.labels["device"] == SIBLING and float(s.value)]
+    expect(not others, f"the sibling's errors: {[str(s) for s in others]}")
+    return f"correctable {before} then {after}"
+
+
+def congestion():
+    """Parameters in debugfs, which only root sees, and the defaults that a directory of configfs holds."""
+    program = "/host/bin/roce_exporter print --collector.disable-defaults --collector.congestion_control"
+    files = f"$(find /sys/kernel/debug -type d -path '*mlx5*cc_params' | sort | head -1)"
+    inside(1, f"echo 777 > {files}/rp_max_rate")
+    said = dict(line.split() for line in inside(1, f"cd {files} && for f in *; do echo $f $(cat $f); done").strip().split("\n"))
+    page = Page(inside(1, program))
+    shown_values = {s.labels["parameter"]: s.value for s in page.find(Pattern(f'roce_congestion_parameter{{device="{DEVICE}"}}'))}
+    expect(shown_values.get("rp_max_rate") == "777", f"{shown_values}")
+    wrong = {k: (v, said.get(k)) for k, v in shown_values.items() if said.get(k) != v}
+    expect(not wrong and len(shown_values) >= 10, f"page and debugfs: {wrong}")
+    expect([s for s in fresh(1).series if s.labels.get("counter") == "cc_params" and s.labels.get("state") == "denied"], "not told as denied to the unit's user")
+    defaults = f"/sys/kernel/config/rdma_cm/{SOFT}"
+    inside(1, f"mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config; mkdir {defaults} && echo 104 > {defaults}/ports/1/default_roce_tos")
+    try:
+        restart(1)
+        page = fresh(1)
+        expect(value(page, f'roce_default_tos{{device="{SOFT}",port="1"}}') == 104, "the default ToS")
+        mode = inside(1, f"cat {defaults}/ports/1/default_roce_mode").strip()
+        expect(page.find(Pattern(f'roce_default_mode_info{{device="{SOFT}",mode="{mode}"}}')), f"the default mode {mode}")
+    finally:
+        inside(1, f"rmdir {defaults}", check=False)
+    restart(1)
+    expect(not fresh(1).find(Pattern("roce_default_tos")), "defaults after the directory is gone")
+    return f"{len(shown_values)} parameters equal"
+
+
+def sampler_and_ip_link():
+    """What waits for RTNL is not slowed down by the sampler: ip link with it on and off, by turns."""
+    netdev = netdev_of(DEVICE)
+    # Both a question and a change, in the time of one run of ip; the median of many, since the CPU is emulated.
+    measure = ("import statistics, subprocess, time\n"
+               "def once(*words):\n"
+               "    begin = time.monotonic(); subprocess.run(['ip', 'link', *words], check=True, stdout=subprocess.DEVNULL); return time.monotonic() - begin\n"
+               f"print(statistics.median(once('show', 'dev', '{netdev}') + once('set', 'dev', '{netdev}', 'txqueuelen', str(1000 + i % 2)) for i in range(40)))")
+    times = {"on": [], "off": []}
+    try:
+        for turn in range(8):
+            which = ("on", "off")[(turn + turn // 2) % 2]  # no one of the two is always first
+            flags = "--sampler.interval=100ms" if which == "on" else ""
+            inside(1, f"echo 'ARGS={flags}' > /etc/default/roce-exporter")
+            restart(1)
+            page = until("pages are made", lambda w=which: (lambda p: p if (w == "off") == (not p.find(Pattern("roce_sampler_*"))) else None)(fresh(1)), 60)
+            time.sleep(2)
+            times[which].append(float(inside(1, f"python3 -c \"{measure}\"", timeout=300)))
+    finally:
+        inside(1, "rm -f /etc/default/roce-exporter")
+        restart(1)
+    on, off = (statistics.median(times[w]) for w in ("on", "off"))
+    expect(on <= 1.2 * off, f"ip link takes {on * 1000:.1f} ms with the sampler, {off * 1000:.1f} ms without: {times}")
+    return f"{on * 1000:.1f} ms on, {off * 1000:.1f} ms off: {on / off:.2f}"
+
+
+def nfs():
+    """A mount over RDMA: it comes, its numbers are those of the kernel's mountstats, it goes; and the server's side."""
+    expect(not fresh(1).find(Pattern("roce_nfs_mount_info")), "a mount before there is one")
+    mount = "/mnt/lab-nfs"
+    inside(2, "lab-nfs serve", timeout=180)
+    try:
+        inside(1, "lab-nfs mount 10.77.0.2", timeout=300)
+        try:
+            page = until("the mount is shown", lambda: (lambda p: p if p.find(Pattern(f'roce_nfs_mount_info{{mount="{mount}"}}')) else None)(fresh(1)))
+            info = page.find(Pattern(f'roce_nfs_mount_info{{mount="{mount}"}}'))[0]
+            expect(info.labels["server"] == "10.77.0.2" and info.labels["version"] == "4.2", f"{info}")
+            link = page.find(Pattern(f'roce_nfs_mount_link_info{{mount="{mount}"}}'))
+            expect(len(link) == 1 and link[0].labels["device"] == SOFT, f"the port that carries it: {[str(x) for x in link]}")
+            expect(value(page, f'roce_nfs_transports{{mount="{mount}"}}') == 1, "transports")
+            served = sum(float(s.value) for s in fresh(2).find(Pattern("roce_nfs_server_rdma_operations_total")))
+            inside(1, f"dd if=/dev/zero of={mount}/a bs=64k count=32 conv=fsync 2>&1; dd if={mount}/a of=/dev/null bs=64k iflag=direct 2>&1", timeout=300)
+            for attempt in range(4):  # what moves meanwhile has to lie between two looks
+                first = inside(1, "cat /proc/self/mountstats")
+                page = fresh(1)
+                second = inside(1, "cat /proc/self/mountstats")
+                compared, wrong = same_as_mountstats(page, mount, first, second)
+                if not wrong:
+                    break
+            expect(not wrong and compared >= 12, lambda: "\n".join(wrong[:10]))
+            tool = re.search(r"WRITE:\s*\n\s*(\d+) ops", inside(1, f"mountstats --rpc {mount} 2>/dev/null || mountstats {mount}"))
+            written = value(page, f'roce_nfs_operation_requests_total{{mount="{mount}",operation="WRITE"}}')
+            expect(tool and int(tool.group(1)) == written >= 2, f"writes: mountstats {tool and tool.group(1)}, page {written}")
+            server = fresh(2)
+            more = sum(float(s.value) for s in server.find(Pattern("roce_nfs_server_rdma_operations_total"))) - served
+            expect(more > 0, "the server's operations did not move")
+            for operation, file in (("read", "rdma_stat_read"), ("write", "rdma_stat_write")):
+                said = int(inside(2, f"cat /proc/sys/sunrpc/svc_rdma/{file}").split()[0])
+                found = value(server, f'roce_nfs_server_rdma_operations_total{{operation="{operation}"}}')
+                expect(found == said, f"server {operation}: page {found}, kernel {said}")
+        finally:
+            inside(1, "lab-nfs umount", timeout=180, check=False)
+        until("the mount is gone", lambda: not fresh(1).find(Pattern("roce_nfs_mount_info")))
+    finally:
+        inside(2, "lab-nfs unserve", timeout=180, check=False)
+    return f"{compared} values between two looks, {written} writes, server {more:.0f} operations"
+
+
+def same_as_mountstats(page, mount, first, second):
+    """Compares all families of the mount with the kernel's text before and after: (how many, what does not fit)."""
+    def parse(text):
+        out, inside_mount = {}, False
+        for line in text.split("\n"):
+            if line.startswith("device "):
+                inside_mount = f" mounted on {mount} with fstype nfs" in line
+            elif inside_mount and line.strip().startswith("xprt:"):
+                words = line.split()[2:]
+                out.update({("xprt", i): int(n) for i, n in enumerate(words)})
+            elif inside_mount and (m := re.fullmatch(r"\s+([A-Z0-9_]+): ([\d ]+)", line)):
+                n = [int(x) for x in m.group(2).split()]
+                out.update({(m.group(1), "requests"): n[0], (m.group(1), "transmissions"): n[1], (m.group(1), "timeouts"): n[2]})
+        return out
+
+    before, after = parse(first), parse(second)
+    compared, wrong = 0, []
+
+    def fits(found, key, what):
+        nonlocal compared
+        compared += 1
+        if key not in before or not before[key] <= found <= after[key]:
+            wrong.append(f"{what}: page {found}, kernel {before.get(key)} to {after.get(key)}")
+
+    for s in page.series:
+        if s.labels.get("mount") != mount:
+            continue
+        if (m := re.fullmatch(r"roce_nfs_operation_(requests|transmissions|timeouts)_total", s.name)) and s.labels["operation"] != "other":
+            fits(float(s.value), (s.labels["operation"], m.group(1)), str(s))
+    for family, place in (("roce_nfs_transport_connects_total", 2), ("roce_nfs_transport_requests_total", 5), ("roce_nfs_transport_replies_total", 6)):
+        fits(value(page, f'{family}{{mount="{mount}"}}'), ("xprt", place), family)
+    return compared, wrong
+
+
+def iser():
+    """A session over RDMA: it comes with login, its state is what iscsiadm shows, it goes with logout."""
+    inside(2, "lab-iser target 10.77.0.2", timeout=180)
+    try:
+        inside(1, "lab-iser login 10.77.0.2", timeout=300)
+        try:
+            page = until("the session is shown", lambda: (lambda p: p if p.find(Pattern("roce_iser_session_info")) else None)(fresh(1)))
+            info = page.find(Pattern("roce_iser_session_info"))[0]
+            said = inside(1, "iscsiadm -m session -P 1")
+            expect("Transport: iser" in said and re.search(r"iSCSI Session State: LOGGED_IN", said), said)
+            expect(info.labels["target"] in said and f'{info.labels["address"]}:{info.labels["service"]}' in said, f"{info}: {said}")
+            expect(value(page, f'roce_iser_session_state{{session="{info.labels["session"]}",state="logged_in"}}') == 1, "state")
+            link = page.find(Pattern("roce_iser_session_link_info"))
+            expect(len(link) == 1 and link[0].labels["device"] == SOFT, f"the port that carries it: {[str(x) for x in link]}")
+        finally:
+            inside(1, "lab-iser logout 10.77.0.2", timeout=180, check=False)
+        until("the session is gone", lambda: not fresh(1).find(Pattern("roce_iser_*")))
+    finally:
+        inside(2, "lab-iser untarget 10.77.0.2", timeout=180, check=False)
+    return str(info)
+
+
 def settings():
     inside(1, "sysctl -qw net.core.rmem_max=3000000")
     restart(1)
@@ -363,6 +586,12 @@ def rows(tag, full_only=False):
         ("nvme", "NVMe-oF host, against nvme list-subsys", nvme_host),
         ("nvmet", "NVMe-oF target", nvme_target),
         ("bond", "bond members set by ip", bond),
+        ("cgroups", "cgroup limits and use, against their files", cgroups),
+        ("aer", "PCIe errors put in by aer_inject", aer),
+        ("congestion", "congestion-control parameters and defaults", congestion),
+        ("nfs", "NFS over RDMA, against mountstats", nfs),
+        ("iser", "iSER session, against iscsiadm", iser),
+        ("sampler-ip-link", "ip link with the sampler on and off", sampler_and_ip_link),
         ("settings", "kernel settings and softirqs", settings),
         ("rtnl", "RTNL held for 10 s by one NIC", rtnl_held),
         ("unprivileged", "as the unit's own user", unprivileged),

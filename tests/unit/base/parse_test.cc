@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "exporter/base/result.h"
+#include "exporter/base/saturate.h"
 
 namespace roce {
 namespace {
@@ -53,6 +54,39 @@ TEST(ParseTest, RefusesWhatIsNoRate) {
   for (const char* bad : {"", "unknown", "-10 Gb/sec", "-0", "nan", "inf", "1e3 Gb/sec", "12abc", "Gb/sec"})
     EXPECT_FALSE(parse_rate(bad)) << bad;
   EXPECT_FALSE(parse_rate("1" + std::string(305, '0') + " Gb/sec"));  // a double, but not in bytes
+}
+
+TEST(ParseTest, TakesLinesAndWordsOff) {
+  std::string_view text = "first line\n\n \tlast\r";
+  EXPECT_EQ(take_line(text), "first line");
+  EXPECT_EQ(take_line(text), "");
+  std::string_view line = take_line(text);
+  EXPECT_EQ(text, "");
+  EXPECT_EQ(take_line(text), "");
+  EXPECT_EQ(take_word(line), "last");
+  EXPECT_EQ(take_word(line), "");
+  EXPECT_EQ(line, "");
+  line = "  a\tb  ";
+  EXPECT_EQ(take_word(line), "a");
+  EXPECT_EQ(line, "\tb  ");
+  EXPECT_EQ(take_word(line), "b");
+  EXPECT_EQ(take_word(line), "");
+}
+
+TEST(SaturateTest, StopsAtTheTop) {
+  constexpr std::uint64_t kTop = 18446744073709551615U;
+  EXPECT_EQ(saturating_add(1, 2), 3U);
+  EXPECT_EQ(saturating_add(kTop, 1), kTop);
+  EXPECT_EQ(saturating_add(kTop - 1, 1), kTop);
+  EXPECT_EQ(saturating_multiply(kTop / 2, 2), kTop - 1);
+  EXPECT_EQ(saturating_multiply(kTop, 512), kTop);
+}
+
+TEST(ResultTest, TheReasonHoldsNoObject) {
+  const Error denied = fail_errno(EACCES, "/sys/secret").value();
+  EXPECT_EQ(denied.reason(), "Permission denied");
+  EXPECT_EQ(denied.message(), "/sys/secret: Permission denied");
+  EXPECT_EQ(fail(ErrorKind::kMalformed, "nqn.x").value().reason(), "malformed");
 }
 
 TEST(ResultTest, ErrnoBecomesAKind) {

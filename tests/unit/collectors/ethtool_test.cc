@@ -150,6 +150,21 @@ TEST_F(EthtoolTest, ASecondReadShowsTheSecondValues) {
   EXPECT_EQ(ethtool_->asked, 2);
 }
 
+TEST_F(EthtoolTest, ANameOfSeveralValuesIsToldAndShownOnce) {
+  give({{"rx_prio3_pause", 7}, {"tx_bytes_phy", 1}, {"rx_prio3_pause", 9}, {"rx_prio3_pause", 9}});
+  const auto collector = make_ethtool_collector(context());
+  for (int read = 0; read < 2; ++read) {  // the second with the names known
+    const std::string text = page(*collector);
+    EXPECT_THAT(text, HasSubstr(std::string("roce_pfc_frames_total") + kPfc + ",frame=\"any\"} 7\n"));
+    EXPECT_THAT(text, Not(HasSubstr("} 9\n")));
+    EXPECT_THAT(text, HasSubstr("roce_netdev_statistic_values{device=\"mlx5_0\",port=\"1\",netdev=\"eth0\",counter="
+                                "\"rx_prio3_pause\"} 3\n"));
+    EXPECT_THAT(text, Not(HasSubstr("counter=\"tx_bytes_phy\"")));
+  }
+  give({{"rx_prio3_pause", 7}, {"tx_bytes_phy", 1}});
+  EXPECT_THAT(page(*collector), Not(HasSubstr("roce_netdev_statistic_values{")));
+}
+
 TEST_F(EthtoolTest, AListThatChangesGivesEachNameItsValue) {
   give({{"rx_prio3_pause", 7}, {"tx_bytes_phy", 100}});
   const auto collector = make_ethtool_collector(context());

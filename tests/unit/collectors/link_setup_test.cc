@@ -67,9 +67,7 @@ class LinkSetupTest : public testing::Test {
     error_.reset();
     std::vector<const SampleBatch*> batches;
     for (const auto& object : objects) {
-      const bool rdma = object->kind == ObjectKind::kRdma;
-      const bool host = object->kind == ObjectKind::kHost;
-      if (entry.scope == Scope::kRdma ? !rdma : entry.scope == Scope::kHost ? !host : object->netdevs.empty()) continue;
+      if (!serves(entry.scope, *object)) continue;
       // Collectors live on, so that a second page would show what one kept by mistake.
       auto& collector = collectors_[{std::string(entry.name), object->name}];
       if (!collector)
@@ -437,7 +435,7 @@ TEST_F(LinkSetupTest, EcnOfTheVendorsPackage) {
   add_device("mlx5_0", "0000:3b:00.0", "eth2");
   const std::string ecn = "sys/class/net/eth2/ecn/";
   for (char priority = '0'; priority <= '7'; ++priority) {
-    tree_.write(ecn + "roce_np/enable/" + priority, "1\n");
+    tree_.write(ecn + "roce_np/enable/" + priority, priority == '6' ? "1\n" : "0\n");
     tree_.write(ecn + "roce_rp/enable/" + priority, priority == '3' ? "1\n" : "0\n");
   }
   tree_.write(ecn + "roce_np/cnp_dscp", "48\n");
@@ -447,14 +445,17 @@ TEST_F(LinkSetupTest, EcnOfTheVendorsPackage) {
   tree_.write("sys/kernel/debug/mlx5/0000:3b:00.0/cc_params/rp_max_rate", "9\n");
   std::string text = page("congestion_control");
   EXPECT_FALSE(error_);
-  EXPECT_THAT(text, HasSubstr(series("roce_ecn_enabled", ",point=\"notification\",priority=\"3\"", "1")));
+  EXPECT_THAT(text, HasSubstr(series("roce_ecn_enabled", ",point=\"notification\",priority=\"\"", "1")));
+  EXPECT_THAT(text, Not(HasSubstr("point=\"notification\",priority=\"3\"")));
   EXPECT_THAT(text, HasSubstr(series("roce_ecn_enabled", ",point=\"reaction\",priority=\"3\"", "1")));
   EXPECT_THAT(text, HasSubstr(series("roce_ecn_enabled", ",point=\"reaction\",priority=\"0\"", "0")));
   EXPECT_THAT(text, HasSubstr(series("roce_congestion_parameter", ",parameter=\"np_cnp_dscp\"", "48")));
   EXPECT_THAT(text, HasSubstr(series("roce_congestion_parameter", ",parameter=\"rp_ai_rate\"", "5")));
   EXPECT_THAT(text, Not(HasSubstr("rp_max_rate")));
   tree_.write(ecn + "roce_rp/enable/3", "0\n");
+  tree_.write(ecn + "roce_np/enable/6", "0\n");
   text = page("congestion_control");
+  EXPECT_THAT(text, HasSubstr(series("roce_ecn_enabled", ",point=\"notification\",priority=\"\"", "0")));
   EXPECT_THAT(text, HasSubstr(series("roce_ecn_enabled", ",point=\"reaction\",priority=\"3\"", "0")));
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "exporter/collectors/collector.h"
+#include "exporter/collectors/hidden_name.h"
 #include "exporter/kernel/rdma_recorded.h"
 #include "exporter/metrics/exposition.h"
 #include "tests/support/temp_tree.h"
@@ -335,7 +336,9 @@ TEST_F(MemoryCollectorsTest, CgroupsOfHoldersWithLimitsOrUse) {
   text = page(*collector);
   EXPECT_THAT(text, HasSubstr("roce_cgroup_hugetlb_used_bytes{cgroup=\"/pods/a\",size=\"2MB\"} 2097152\n"));
   settings_.hide_identity = true;
-  EXPECT_THAT(page("cgroups"), Not(HasSubstr("/pods")));
+  text = page("cgroups");
+  EXPECT_THAT(text, Not(HasSubstr("/pods")));
+  EXPECT_THAT(text, HasSubstr("cgroup=\"" + hidden_name("cgroup", "/pods/a") + "\""));
 }
 
 TEST_F(MemoryCollectorsTest, JobsAndPodsOfAProcess) {

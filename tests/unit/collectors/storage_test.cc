@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "exporter/collectors/collector.h"
+#include "exporter/collectors/hidden_name.h"
 #include "exporter/collectors/storage_link.h"
 #include "exporter/metrics/exposition.h"
 #include "tests/support/temp_tree.h"
@@ -117,7 +118,7 @@ TEST_F(StorageTest, NvmeValuesAreThoseOfNow) {
 
 TEST_F(StorageTest, OneOddAttributeCostsOnlyItself) {
   add_controller("nvme0");
-  tree_.write(kSubsystem + "nvme0/queue_count", "many\n");
+  tree_.write(kSubsystem + "nvme0/queue_count", "9x\n");
   tree_.write(kSubsystem + "nvme0/sqsize", "18446744073709551615\n");
   tree_.write(kSubsystem + "nvme0/kato", "\n");
   tree_.write(kSubsystem + "nvme0/ctrl_loss_tmo", "later\n");
@@ -125,7 +126,11 @@ TEST_F(StorageTest, OneOddAttributeCostsOnlyItself) {
   tree_.write(kSubsystem + "nvme0c0n1/stat", "1 2 3\n");
   add_controller("nvme1");
   const std::string text = page("nvme");
-  EXPECT_EQ(error_, ErrorKind::kMalformed);
+  EXPECT_FALSE(error_);
+  for (const char* odd : {"nvme0/queue_count", "nvme0/ctrl_loss_tmo", "nvme0c0n1/stat"})
+    EXPECT_THAT(text, HasSubstr("roce_counter_support{device=\"\",port=\"\",counter=\"" + std::string(odd) +
+                                "\",state=\"failing\"} 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("kato")));  // empty: not offered
   EXPECT_THAT(text, Not(HasSubstr("roce_nvme_controller_io_queues{")));
   EXPECT_THAT(text, Not(HasSubstr("roce_nvme_controller_queue_depth{")));
   EXPECT_THAT(text, Not(HasSubstr("roce_nvme_controller_keep_alive_seconds{")));
@@ -351,6 +356,29 @@ TEST_F(StorageTest, NfsOperationsKeepTheirNamesAndTheRestIsAddedUp) {
   EXPECT_THAT(text, HasSubstr("requests_total{mount=\"/m\",operation=\"WRITE\"} 3\n"));
 }
 
+TEST_F(StorageTest, NfsSumsStopAtTheTop) {
+  const std::string top = "18446744073709551615";
+  std::string operations;
+  for (const char* name : {"A", "B", "C", "D", "E"})
+    operations += std::string(name) + ": " + top + " " + top + " 0 0 0 0 10 20 1\n";
+  tree_.write("proc/self/mountstats", mount("/m", 1, operations));
+  const std::string text = page("nfs_rdma");
+  EXPECT_THAT(text, HasSubstr("requests_total{mount=\"/m\",operation=\"other\"} " + top + "\n"));
+}
+
+TEST_F(StorageTest, MountPointsAreDigestsWithHideIdentity) {
+  settings_.hide_identity = true;
+  tree_.write("proc/self/mountstats", mount("/srv/customer", 1, "READ: 2 2 0 0 0 0 1 1 0\n") +
+                                          mount("/srv/other", 2, "READ: 3 3 0 0 0 0 1 1 0\n", 6));
+  const std::string text = page("nfs_rdma");
+  EXPECT_THAT(text, Not(HasSubstr("/srv")));
+  const std::string first = hidden_name("mount", "/srv/customer");
+  EXPECT_THAT(first, testing::MatchesRegex("mount-[0-9a-f]{16}"));
+  EXPECT_NE(first, hidden_name("mount", "/srv/other"));
+  EXPECT_THAT(text, HasSubstr("requests_total{mount=\"" + first + "\",operation=\"READ\"} 2\n"));
+  EXPECT_EQ(page("nfs_rdma"), text);
+}
+
 TEST_F(StorageTest, OfMountsInOnePlaceTheLastIsSeen) {
   tree_.write("proc/self/mountstats", mount("/m", 10, "", 5) + mount("/m", 20, "", 6));
   const std::string text = page("nfs_rdma");
@@ -404,6 +432,27 @@ TEST_F(StorageTest, NvmetValuesAreThoseOfNow) {
   EXPECT_THAT(text, Not(HasSubstr("roce_nvmet_controllers")));  // debugfs is not there
   tree_.remove(top + "ports/1");
   EXPECT_THAT(page(*collector), Not(HasSubstr("target_port")));
+}
+
+TEST_F(StorageTest, NvmetCountsThatAreNotKnownAreAbsent) {
+  const std::string top = "sys/kernel/config/nvmet/";
+  tree_.write(top + "subsystems/nqn.a/namespaces/1/enable", "1\n");
+  tree_.write(top + "subsystems/nqn.b/namespaces/1/enable", "2\n");
+  tree_.write(top + "ports/1/subsystems/nqn.a/x", "");
+  tree_.write(top + "ports/2/subsystems/nqn.b/x", "");
+  tree_.write(top + "ports/3/addr_trtype", "rdma\n");
+  tree_.link(top + "ports/3/subsystems", "subsystems");  // to itself: cannot be opened
+  std::string text = page("nvmet");
+  EXPECT_THAT(text, HasSubstr("roce_nvmet_subsystems 2\n"));
+  EXPECT_THAT(text, Not(HasSubstr("roce_nvmet_namespaces{")));
+  EXPECT_THAT(text, HasSubstr("roce_nvmet_port_namespaces{target_port=\"1\",transport=\"\"} 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("roce_nvmet_port_namespaces{target_port=\"2\"")));
+  EXPECT_THAT(text, HasSubstr("roce_nvmet_port_subsystems{target_port=\"2\",transport=\"\"} 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("roce_nvmet_port_subsystems{target_port=\"3\"")));
+  tree_.write(top + "subsystems/nqn.b/namespaces/1/enable", "0\n");
+  text = page("nvmet");
+  EXPECT_THAT(text, HasSubstr("roce_nvmet_namespaces{state=\"enabled\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("roce_nvmet_namespaces{state=\"disabled\"} 1\n"));
 }
 
 TEST_F(StorageTest, GdsValuesAreThoseOfNowAnd32BitCountersAreWidened) {
