@@ -16,8 +16,18 @@ namespace {
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kIndent = 6;
 
-// Appends `text`, broken between words, each line indented.
-void append_wrapped(std::string& out, std::string_view text, std::size_t indent = kIndent) {
+// A collector's description, which elsewhere stands in a table, as a sentence.
+std::string sentence(std::string_view text) {
+  std::string out(text);
+  if (out.empty()) return out;
+  if (out.front() >= 'a' && out.front() <= 'z') out.front() = static_cast<char>(out.front() - 'a' + 'A');
+  if (!out.ends_with('.')) out += '.';
+  return out;
+}
+
+}  // namespace
+
+void append_wrapped(std::string& out, std::string_view text, std::size_t indent) {
   std::size_t column = 0;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(' '), text.size());
@@ -40,25 +50,13 @@ void append_wrapped(std::string& out, std::string_view text, std::size_t indent 
   out += '\n';
 }
 
-// A collector's description, which elsewhere stands in a table, as a sentence.
-std::string sentence(std::string_view text) {
-  std::string out(text);
-  if (out.empty()) return out;
-  if (out.front() >= 'a' && out.front() <= 'z') out.front() = static_cast<char>(out.front() - 'a' + 'A');
-  if (!out.ends_with('.')) out += '.';
-  return out;
-}
-
-void append_setting(std::string& out, const Setting& setting, const Options& defaults) {
-  out += fmt::format("  --{}", setting.flag);
-  if (setting.kind != Kind::kSwitch) out += fmt::format("={}", setting.value);
+void append_flag(std::string& out, const Flag& flag) {
+  out += fmt::format("  --{}", flag.name);
+  if (flag.kind != Kind::kSwitch) out += fmt::format("={}", flag.value);
   out += '\n';
-  std::string help(setting.help);
-  if (const std::string value = setting.get(defaults); !value.empty()) help += fmt::format(" Default: {}.", value);
-  append_wrapped(out, help);
+  append_wrapped(out, flag.by_default.empty() ? flag.help : fmt::format("{} Default: {}.", flag.help, flag.by_default),
+                 kIndent);
 }
-
-}  // namespace
 
 std::string help_text(const std::vector<CollectorChoice>& collectors) {
   std::string out =
@@ -82,8 +80,8 @@ std::string help_text(const std::vector<CollectorChoice>& collectors) {
     out += "\nCollectors, each with --collector.NAME and --no-collector.NAME:\n";
     for (const CollectorChoice& collector : collectors) {
       out += fmt::format("  --collector.{}\n", collector.name);
-      append_wrapped(out,
-                     fmt::format("{} Default: {}.", sentence(collector.help), collector.by_default ? "on" : "off"));
+      append_wrapped(out, fmt::format("{} Default: {}.", sentence(collector.help), collector.by_default ? "on" : "off"),
+                     kIndent);
     }
   };
   for (const Setting& setting : settings()) {
@@ -92,13 +90,19 @@ std::string help_text(const std::vector<CollectorChoice>& collectors) {
       group = setting.group;
       out += fmt::format("\n{}:\n", group == "Collectors" ? "What to collect" : group);
     }
-    append_setting(out, setting, defaults);
+    append_flag(out, {std::string(setting.flag),
+                      setting.kind,
+                      std::string(setting.value),
+                      {},
+                      {},
+                      std::string(setting.help),
+                      setting.get(defaults)});
   }
   out += "  --version\n      Show the version.\n  -h, --help\n      Show this help.\n";
   return out;
 }
 
-std::string version_text() {
+std::string version_text(std::string_view program) {
   struct utsname system{};
   std::string platform = "linux";
   if (::uname(&system) == 0) platform += fmt::format("/{}", system.machine);
@@ -107,7 +111,7 @@ std::string version_text() {
 #else
   const std::string compiler = fmt::format("g++ {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
 #endif
-  return fmt::format("roce_exporter, version {}\n  compiler:  {}\n  platform:  {}\n", kVersion, compiler, platform);
+  return fmt::format("{}, version {}\n  compiler:  {}\n  platform:  {}\n", program, kVersion, compiler, platform);
 }
 
 }  // namespace roce::config

@@ -12,6 +12,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/result.h"
+#include "exporter/config/flags.h"
 
 namespace roce {
 
@@ -59,14 +60,6 @@ struct Options {
 
   // Long names of the flags that were given, without dashes ("log.level", "collector.NAME"): the file leaves these be.
   std::vector<std::string> set_by_flag;
-};
-
-// How parsing ended when it is not a configuration to run with. Texts come with their line end, to be written as they
-// are.
-struct Exit {
-  int code = 0;
-  std::string out;  // to stdout: help, version
-  std::string err;  // to stderr: one clear line
 };
 
 // A collector that --collector.NAME can name, for help texts and checks.

@@ -14,13 +14,6 @@
 
 namespace roce::config {
 
-enum class Kind {
-  kText,
-  kNumber,
-  kSwitch,  // true or false
-  kList,    // texts; `set` is called once for each, after `clear`
-};
-
 struct Setting {
   std::string_view flag;  // long name without dashes
   std::string_view key;   // section.name in the file; empty: a flag only
