@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <exception>
 #include <map>
 #include <utility>
 
+#include "exporter/config/document.h"
 #include "exporter/config/options.h"
 #include "exporter/config/setting.h"
 #include "exporter/config/yaml_tree.h"
@@ -18,111 +14,16 @@
 namespace roce {
 namespace {
 
+using config::glimpse;
 using config::Kind;
 using config::one_line;
 using config::Problem;
 using config::Setting;
+using config::shown;
 using config::ticked;
 using config::YamlNode;
 
-constexpr std::size_t kMaxFile = std::size_t{1} << 20;
-constexpr std::size_t kMaxNamed = 20;  // problems named in one line
 constexpr std::string_view kCollectorsSection = "collectors";
-
-tl::expected<std::string, std::string> read_file(const std::string& file) {
-  const auto failed = [](int err) {
-    char buffer[128];
-    return tl::unexpected(
-        fmt::format("found no way to read it ({}), allowed a YAML file", strerror_r(err, buffer, sizeof buffer)));
-  };
-  // Opening some devices has effects of its own, so the kind is asked for first. O_NONBLOCK: should the name have
-  // become a pipe since, opening must not wait for a writer.
-  struct stat info{};
-  if (::stat(file.c_str(), &info) != 0) return failed(errno);
-  if (S_ISDIR(info.st_mode)) return tl::unexpected(std::string("found a directory, allowed a YAML file"));
-  if (!S_ISREG(info.st_mode)) return tl::unexpected(std::string("found no regular file, allowed a YAML file"));
-  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return failed(errno);
-  struct Closer {
-    int fd;
-    ~Closer() { ::close(fd); }
-  } closer{fd};
-  std::string text;
-  char buffer[65536];
-  for (;;) {
-    const ssize_t n = ::read(fd, buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return failed(errno);
-    if (n == 0) return text;
-    text.append(buffer, static_cast<std::size_t>(n));
-    if (text.size() > kMaxFile) return tl::unexpected(std::string("found more than 1 MiB, allowed at most that"));
-  }
-}
-
-// The lines of text in another format that administrators try: "[section]" and "name = value". Empty when it is none.
-struct Foreign {
-  int line = 0;
-  std::string lines;
-};
-Foreign find_ini(std::string_view text) {
-  constexpr std::string_view kName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-\"' ";
-  Foreign found;
-  int number = 0;
-  std::size_t named = 0;
-  while (!text.empty() && named < kMaxNamed) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    ++number;
-    const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-    while (!line.empty() && is_blank(line.front())) line.remove_prefix(1);
-    while (!line.empty() && is_blank(line.back())) line.remove_suffix(1);
-    if (line.empty() || line.front() == '#' || line.front() == ';') continue;
-    const bool section = line.size() > 2 && line.front() == '[' && line.back() == ']' &&
-                         line.substr(1, line.size() - 2).find_first_not_of(kName) == std::string_view::npos;
-    const std::size_t equals = line.find('=');
-    const bool pair = equals != std::string_view::npos && equals > 0 &&
-                      line.substr(0, equals).find_first_not_of(kName) == std::string_view::npos;
-    if (!section && !pair) return {};
-    if (found.line == 0) found.line = number;
-    found.lines += (named++ == 0 ? "" : ", ") + ticked(line);
-  }
-  return found;
-}
-
-std::string_view kind_name(const YamlNode& node) {
-  switch (node.kind) {
-    case YamlNode::Kind::kNull:
-      return "nothing";
-    case YamlNode::Kind::kScalar:
-      return "a single value";
-    case YamlNode::Kind::kList:
-      return "a list";
-    case YamlNode::Kind::kMapping:
-      return "a mapping";
-  }
-  return "nothing";
-}
-
-// "found" wording of a value of the wrong type.
-std::string shown(const YamlNode& node) {
-  if (node.kind != YamlNode::Kind::kScalar) return std::string(kind_name(node));
-  return node.plain ? ticked(node.text) : ticked("\"" + node.text + "\"");
-}
-
-// A glimpse of what stands under an unknown key, so that the reader recognises it: "name: value, name: value".
-std::string glimpse(const YamlNode& node, std::size_t depth = 0) {
-  constexpr std::size_t kEnough = 120;
-  std::string out;
-  const auto append = [&](const std::string& part) {
-    if (!part.empty() && out.size() < kEnough) out += (out.empty() ? "" : ", ") + part;
-  };
-  if (node.kind == YamlNode::Kind::kScalar) return one_line(node.text, 40);
-  if (depth > 3) return out;
-  for (const auto& [key, value] : node.members) append(one_line(key.text, 40) + ": " + glimpse(value, depth + 1));
-  for (const YamlNode& item : node.items) append(glimpse(item, depth + 1));
-  return one_line(out, kEnough);
-}
 
 class Reader {
  public:
@@ -145,39 +46,17 @@ class Reader {
 
   void read(const YamlNode& root) { read_mapping("", root); }
 
-  bool good() const { return problems_.empty(); }
+  bool good() const { return findings_.empty(); }
   Options take() { return std::move(result_); }
 
-  // Problems stand in the order of the file, as the walk finds them.
-  // "LINE: key `x`: found ..., allowed ...; and 2 more: line 7: key `y`: found ...".
-  std::string report() {
-    std::string out = fmt::format("{}: {}{}", problems_[0].line, problems_[0].where, problems_[0].problem.text());
-    if (problems_.size() == 1) return out;
-    out += fmt::format("; and {} more: ", problems_.size() - 1);
-    for (std::size_t i = 1; i < problems_.size(); ++i) {
-      if (i > 1) out += "; ";
-      if (i == kMaxNamed) return out + "...";
-      const Found& found = problems_[i];
-      out += fmt::format("line {}: {}found {}", found.line, found.where, found.problem.found);
-      if (!found.problem.meant.empty()) out += fmt::format(" (did you mean `{}`?)", found.problem.meant);
-    }
-    return out;
-  }
+  std::string report() const { return findings_.report(); }
 
  private:
-  struct Found {
-    int line;
-    std::string where;  // "key `x`: " or empty
-    Problem problem;
-  };
-
   static void add_name(std::vector<std::string>& names, const std::string& name) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
 
-  void add(int line, const std::string& key, Problem problem) {
-    problems_.push_back({line, key.empty() ? "" : fmt::format("key {}: ", ticked(key)), std::move(problem)});
-  }
+  void add(int line, const std::string& key, Problem problem) { findings_.add(line, key, std::move(problem)); }
 
   std::string allowed_names(const std::string& section) const {
     const auto& names = sections_.at(section);
@@ -187,19 +66,9 @@ class Reader {
 
   void read_mapping(const std::string& section, const YamlNode& mapping) {
     const std::string prefix = section.empty() ? "" : section + ".";
-    std::map<std::string, int> lines;
-    for (const auto& [key, value] : mapping.members) {
-      if (key.kind != YamlNode::Kind::kScalar) {
-        add(key.line, section, {fmt::format("{} as a key", kind_name(key)), allowed_names(section), {}});
-        continue;
-      }
-      const std::string name = prefix + key.text;
-      if (const auto [first, fresh] = lines.emplace(name, key.line); !fresh) {
-        add(key.line, name, {fmt::format("it again (first in line {})", first->second), "each key once", {}});
-        continue;
-      }
-      read_member(section, name, key, value);
-    }
+    config::walk_mapping(
+        findings_, section, mapping, allowed_names(section),
+        [&](const YamlNode& key, const YamlNode& value) { read_member(section, prefix + key.text, key, value); });
   }
 
   void read_member(const std::string& section, const std::string& name, const YamlNode& key, const YamlNode& value) {
@@ -300,24 +169,14 @@ class Reader {
   const std::vector<CollectorChoice>& collectors_;
   std::map<std::string, std::vector<std::string>> sections_;  // "" holds the top level
   std::vector<std::string> keys_;                             // with their sections
-  std::vector<Found> problems_;
+  config::Findings findings_;
 };
 
 tl::expected<Options, std::string> read_text(std::string_view text, const Options& options,
                                              const std::vector<std::string>& set_by_flag,
                                              const std::vector<CollectorChoice>& collectors) {
-  const auto root = config::parse_yaml(text);
-  const bool mapping = root && (root->kind == YamlNode::Kind::kMapping || root->kind == YamlNode::Kind::kNull);
-  if (!mapping) {
-    if (const Foreign ini = find_ini(text); ini.line > 0) {
-      return tl::unexpected(fmt::format("{}: found INI or TOML text ({}), allowed YAML such as `log: {{level: info}}`",
-                                        ini.line, ini.lines));
-    }
-  }
-  if (!root) return tl::unexpected(fmt::format("{}: {}", root.error().line, root.error().text));
-  if (!mapping) {
-    return tl::unexpected(fmt::format("{}: found {}, allowed a mapping of settings", root->line, shown(*root)));
-  }
+  const auto root = config::parse_document(text, "log: {level: info}");
+  if (!root) return tl::unexpected(root.error());
   Reader reader(options, set_by_flag, collectors);
   reader.read(*root);
   if (!reader.good()) return tl::unexpected(reader.report());
@@ -343,7 +202,7 @@ tl::expected<Options, std::string> apply_config_text(std::string_view text, cons
 tl::expected<Options, std::string> apply_config_file(const std::string& file, const Options& options,
                                                      const std::vector<std::string>& set_by_flag,
                                                      const std::vector<CollectorChoice>& collectors) {
-  const auto text = read_file(file);
+  const auto text = config::read_yaml_file(file);
   if (!text) return tl::unexpected(fmt::format("{}: {}", one_line(file, 4096), text.error()));
   return apply_config_text(*text, file, options, set_by_flag, collectors);
 }

@@ -20,28 +20,6 @@ namespace {
 
 using Outcome = std::optional<Problem>;
 
-std::string reason(int err) {
-  char buffer[128];
-  return strerror_r(err, buffer, sizeof buffer);
-}
-
-template <class T>
-Outcome set_number(std::string_view text, T low, T high, std::string_view zero_means, T& out) {
-  T value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
-    return Problem{ticked(text), fmt::format("a whole number from {} ({}) to {}", low, zero_means, high), {}};
-  }
-  out = value;
-  return {};
-}
-
-template <std::size_t N>
-Outcome not_one_of(std::string_view text, const std::array<std::string_view, N>& words) {
-  const std::vector<std::string> candidates(words.begin(), words.end());
-  return Problem{ticked(text), either(words), nearest(text, candidates)};
-}
-
 Outcome set_regexp(std::string_view text, std::string& out) {
   RE2::Options quiet(RE2::Quiet);
   const RE2 expression(re2::StringPiece(text.data(), text.size()), quiet);
@@ -50,93 +28,6 @@ Outcome set_regexp(std::string_view text, std::string& out) {
         fmt::format("{} ({})", ticked(text), one_line(expression.error())), "a regular expression in RE2 syntax", {}};
   }
   out = text;
-  return {};
-}
-
-// No path holds a NUL byte, but a double-quoted text of the file can.
-bool has_nul(const std::string& path) {
-  errno = EINVAL;
-  return path.find('\0') != std::string::npos;
-}
-
-// A folder that can be listed. The default is taken as it is: a host without it still has something to serve. A tree
-// made for a test or a recording often holds no procfs; what would come from there is absent then.
-Outcome set_directory(std::string_view text, std::string_view by_default, std::string& out,
-                      bool may_be_absent = false) {
-  if (text != by_default) {
-    if (text.empty()) return Problem{"nothing", "an existing directory", {}};
-    const std::string path(text);
-    const int fd = has_nul(path) ? -1 : ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && !(may_be_absent && errno == ENOENT)) {
-      return Problem{fmt::format("{} ({})", ticked(text), reason(errno)), "an existing directory that can be read", {}};
-    }
-    if (fd >= 0) ::close(fd);
-  }
-  out = text;
-  return {};
-}
-
-Outcome set_file(std::string_view text, bool or_directory, std::string_view allowed, std::string& out) {
-  const std::string path(text);
-  if (text.empty()) return Problem{"nothing", std::string(allowed), {}};
-  struct stat info{};
-  if (has_nul(path) || ::stat(path.c_str(), &info) != 0 || ::access(path.c_str(), R_OK) != 0) {
-    return Problem{fmt::format("{} ({})", ticked(text), reason(errno)), std::string(allowed), {}};
-  }
-  if (!S_ISREG(info.st_mode) && !(or_directory && S_ISDIR(info.st_mode))) {
-    return Problem{
-        ticked(text) + (S_ISDIR(info.st_mode) ? " (a directory)" : " (no regular file)"), std::string(allowed), {}};
-  }
-  out = path;
-  return {};
-}
-
-bool is_host_name(std::string_view host) {
-  if (host.empty() || host.size() > 253 || host.front() == '-' || host.front() == '.') return false;
-  // Only digits and dots is an attempt at an IPv4 address, and inet_pton has refused it.
-  if (host.find_first_not_of("0123456789.") == std::string_view::npos) return false;
-  return std::all_of(host.begin(), host.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-  });
-}
-
-Outcome add_listen_address(Options& options, std::string_view text) {
-  Problem problem{ticked(text), "[HOST]:PORT with a port from 0 to 65535, IPv6 hosts in brackets", {}};
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || text.find('\0') != std::string_view::npos) return problem;
-  const std::string_view port = text.substr(colon + 1);
-  std::uint16_t number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (error != std::errc() || end != port.data() + port.size()) return problem;
-  const std::string host(text.substr(0, colon));
-  unsigned char address[sizeof(in6_addr)];
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    if (inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), address) != 1) return problem;
-  } else if (!host.empty() && inet_pton(AF_INET, host.c_str(), address) != 1 && !is_host_name(host)) {
-    return problem;
-  }
-  if (std::find(options.listen_addresses.begin(), options.listen_addresses.end(), text) !=
-      options.listen_addresses.end()) {
-    return Problem{ticked(text) + " twice", "each address once", {}};
-  }
-  options.listen_addresses.emplace_back(text);
-  return {};
-}
-
-Outcome set_telemetry_path(Options& options, std::string_view text) {
-  const bool path_like =
-      text.starts_with('/') && text.size() <= 256 && std::all_of(text.begin(), text.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-               std::string_view("-._~/").find(c) != std::string_view::npos;
-      });
-  const bool walks = text.find("//") != std::string_view::npos || text.find("/.") != std::string_view::npos;
-  const bool taken = text == "/" || text == "/health" || text == "/-" || text.starts_with("/-/");
-  if (!path_like || walks || taken) {
-    return Problem{ticked(text) + (taken ? " (taken by another page)" : ""),
-                   "a URL path such as /metrics: / and then letters, digits, -._~/",
-                   {}};
-  }
-  options.telemetry_path = text;
   return {};
 }
 
@@ -158,8 +49,6 @@ Outcome set_sampler_interval(std::string_view text, std::chrono::milliseconds& o
   return {};
 }
 
-constexpr std::array<std::string_view, 4> kLevels{"debug", "info", "warn", "error"};
-constexpr std::array<std::string_view, 2> kFormats{"logfmt", "json"};
 constexpr std::array<std::string_view, 2> kReferenceFormats{"markdown", "json"};
 
 std::string on_off(bool value) { return value ? "on" : "off"; }
@@ -171,11 +60,13 @@ constexpr std::string_view kGeneral = "General";
 
 constexpr Setting kSettings[] = {
     {"web.listen-address", "web.listen_addresses", Kind::kList, kWeb, "[HOST]:PORT",
-     "Address to serve on. May be given several times.", add_listen_address,
+     "Address to serve on. May be given several times.",
+     [](Options& o, std::string_view text) { return add_listen_address(text, o.listen_addresses); },
      [](const Options& o) { return fmt::format("{}", fmt::join(o.listen_addresses, ", ")); },
      [](Options& o) { o.listen_addresses.clear(); }},
     {"web.telemetry-path", "web.telemetry_path", Kind::kText, kWeb, "PATH", "URL path of the metrics.",
-     set_telemetry_path, [](const Options& o) { return o.telemetry_path; }},
+     [](Options& o, std::string_view text) { return set_telemetry_path(text, {"/health"}, o.telemetry_path); },
+     [](const Options& o) { return o.telemetry_path; }},
     {"web.config.file", "web.config_file", Kind::kText, kWeb, "FILE",
      "Web configuration in the format of the Prometheus exporter toolkit: TLS, client certificates, users.",
      [](Options& o, std::string_view text) {
@@ -263,26 +154,16 @@ constexpr Setting kSettings[] = {
      },
      [](const Options& o) { return o.config_file; }},
     {"log.level", "log.level", Kind::kText, kGeneral, "LEVEL", "Least level to log: debug, info, warn or error.",
-     [](Options& o, std::string_view text) {
-       return log::parse_level(text, o.log_level) ? Outcome() : not_one_of(text, kLevels);
-     },
-     [](const Options& o) { return std::string(kLevels[static_cast<std::size_t>(o.log_level)]); }},
+     [](Options& o, std::string_view text) { return set_log_level(text, o.log_level); },
+     [](const Options& o) { return std::string(name_of(o.log_level)); }},
     {"log.format", "log.format", Kind::kText, kGeneral, "FORMAT", "Form of the log: logfmt or json.",
-     [](Options& o, std::string_view text) {
-       return log::parse_format(text, o.log_format) ? Outcome() : not_one_of(text, kFormats);
-     },
-     [](const Options& o) { return std::string(kFormats[static_cast<std::size_t>(o.log_format)]); }},
+     [](Options& o, std::string_view text) { return set_log_format(text, o.log_format); },
+     [](const Options& o) { return std::string(name_of(o.log_format)); }},
 };
 
 }  // namespace
 
 std::span<const Setting> settings() { return kSettings; }
-
-std::optional<Problem> parse_switch(std::string_view text, bool& out) {
-  if (text != "true" && text != "false") return Problem{ticked(text), "true or false", {}};
-  out = text == "true";
-  return {};
-}
 
 std::optional<Problem> set_reference_format(Options& options, std::string_view text) {
   if (text != "markdown" && text != "json") return not_one_of(text, kReferenceFormats);

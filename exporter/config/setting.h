@@ -11,6 +11,7 @@
 
 #include "exporter/config/options.h"
 #include "exporter/config/text.h"
+#include "exporter/config/values.h"
 
 namespace roce::config {
 
@@ -27,9 +28,6 @@ struct Setting {
 };
 
 std::span<const Setting> settings();
-
-// `true` or `false`; `out` is set only without a problem.
-std::optional<Problem> parse_switch(std::string_view text, bool& out);
 
 // markdown or json.
 std::optional<Problem> set_reference_format(Options& options, std::string_view text);
