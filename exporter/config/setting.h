@@ -10,22 +10,13 @@
 #include <string_view>
 
 #include "exporter/config/options.h"
+#include "exporter/config/setting_of.h"
 #include "exporter/config/text.h"
 #include "exporter/config/values.h"
 
 namespace roce::config {
 
-struct Setting {
-  std::string_view flag;  // long name without dashes
-  std::string_view key;   // section.name in the file; empty: a flag only
-  Kind kind;
-  std::string_view group;  // heading in the help
-  std::string_view value;  // what stands for the value in the help; empty for a switch
-  std::string_view help;
-  std::optional<Problem> (*set)(Options&, std::string_view text);  // on a problem nothing is changed
-  std::string (*get)(const Options&);                              // for the help: the default
-  void (*clear)(Options&) = nullptr;                               // lists only
-};
+using Setting = SettingOf<Options>;
 
 std::span<const Setting> settings();
 

@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(
             "1: found the tag `tag:yaml.org,2002:str`, allowed values without one"},
         Bad{"SecondDocument", "log: {level: info}\n---\nlog: {level: warn}\n",
             "2: found a second document, allowed one"},
-        Bad{"Deep", std::string(5000, '[') + "\n", "1: found more than 16 levels, allowed 2"},
+        Bad{"Deep", std::string(5000, '[') + "\n", "1: found more than 16 levels of nesting, allowed fewer"},
         Bad{"IniFile", "# old\n[alerts]\nthreshold_type = \"velocty\"\n[colector.ethtool]\nenabled = true\n",
             "2: found INI or TOML text (`[alerts]`, `threshold_type = \"velocty\"`, `[colector.ethtool]`, `enabled = "
             "true`), allowed YAML such as `log: {level: info}`"},
