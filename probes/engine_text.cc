@@ -22,14 +22,14 @@ Result<Gid> parse_gid(std::string_view text) {
   // inet_pton takes every IPv6 spelling, and IPv4 alone as well.
   const std::string copy(text.substr(0, INET6_ADDRSTRLEN));
   in_addr ip4{};
-  if (inet_pton(AF_INET, copy.c_str(), &ip4) == 1) {
+  const bool whole = text.size() == copy.size() && copy.find('\0') == std::string::npos;
+  if (whole && inet_pton(AF_INET, copy.c_str(), &ip4) == 1) {
     gid.raw[10] = gid.raw[11] = 0xff;
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(&ip4);
     std::copy(bytes, bytes + 4, gid.raw.begin() + 12);
     return gid;
   }
-  if (text.size() > copy.size() || copy.find('\0') != std::string::npos ||
-      inet_pton(AF_INET6, copy.c_str(), gid.raw.data()) != 1)
+  if (!whole || inet_pton(AF_INET6, copy.c_str(), gid.raw.data()) != 1)
     return fail(ErrorKind::kMalformed, fmt::format("\"{}\" is no GID: an IPv6 or IPv4 address is expected", copy));
   return gid;
 }
