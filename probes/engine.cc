@@ -272,8 +272,10 @@ void EngineImpl::publish() {
     plan->spin = std::thread::hardware_concurrency() > 1 ? nanoseconds(settings_.spin) : 0;
     plan->epoch = epoch_;
     unit->resolver().set_settings(labels_);
-    unit->resolver().set_peers(plan->peers);
+    auto peers = plan->peers;
+    // The plan first: what the resolver hands over is of a peer in it.
     unit->prober().plans().post(std::move(plan));
+    unit->resolver().set_peers(std::move(peers));
   }
   publish_responders();
   for (auto& unit : units_) unit->wake_threads();
@@ -500,7 +502,16 @@ Result<BurstResult> EngineImpl::burst(const BurstSpec& spec) {
     return fail_errno(err, "eventfd");
   }
   BurstResult result;
-  if (unit->submit(job)) {
+  // Right after the start the device is not open yet.
+  bool submitted = unit->submit(job);
+  for (int i = 0; i < 300 && !submitted; ++i) {
+    std::string state, error;
+    unit->status(state, error);
+    if (state != "starting") break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    submitted = unit->submit(job);
+  }
+  if (submitted) {
     // The probe thread always finishes it: in time, or when the device is closed.
     while (!job.done.load(std::memory_order_acquire)) {
       pollfd fd{job.event_fd, POLLIN, 0};

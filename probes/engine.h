@@ -160,7 +160,7 @@ struct PeerStats {
 struct DeviceStats {
   std::string device;
   std::uint8_t port = 1;
-  std::string state;  // active, down, absent, released, error
+  std::string state;  // starting, active, down, absent, released, error
   std::string error;  // why it is not active
   bool hardware_timestamps = false;
   HistogramSnapshot loopback_rtt, registration, scheduler_lag, local_delay;

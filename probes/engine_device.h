@@ -81,7 +81,7 @@ class DeviceUnit {
   std::mutex submit_mutex_;
   bool submittable_ = false;
   mutable std::mutex status_mutex_;
-  std::string state_ = "absent", error_;
+  std::string state_ = "starting", error_;
   std::optional<Endpoint> endpoint_;
 };
 

@@ -215,7 +215,9 @@ void EchoProber::adopt(ResolverAnswer& answer, std::uint64_t now) {
         if (peer->refreshes == 0) peer->refresh_after = now;
         return;
       }
+  // Its plan is still on the way, or the peer has left.
   retire(answer.resolved);
+  ask({ResolverRequest::Kind::kAgain, answer.peer});
 }
 
 void EchoProber::on_event(DeviceEvent event) {
@@ -446,12 +448,16 @@ std::uint64_t EchoProber::send_due(std::uint64_t now) {
   for (const auto& peer : plan_->peers)
     for (std::size_t index = 0; index < peer->pairs.size(); ++index) {
       PairRecord& pair = *peer->pairs[index];
-      while (pair.schedule.due() <= now) {
+      // One at most: after a stall there is no burst.
+      for (bool first = true; pair.schedule.due() <= now; first = false) {
         const std::uint64_t scheduled = pair.schedule.due();
         earliest = std::min(earliest, scheduled);
         const std::uint64_t lost_intervals = pair.schedule.advance(now);
         if (lost_intervals != 0) pair.skipped.add(lost_intervals);
-        send_probe(*peer, index, scheduled, now);
+        if (first)
+          send_probe(*peer, index, scheduled, now);
+        else
+          pair.skipped.add();
       }
       next = std::min(next, pair.schedule.due());
       if (pair.confirm_left != 0) {
@@ -814,8 +820,8 @@ void EchoProber::expire(std::uint64_t now) {
 std::uint64_t EchoProber::step() {
   if (queue_ == nullptr) return kNever;
   std::uint64_t now = clocks_.now();
-  take_answers(now);
   take_mail(now);
+  take_answers(now);
   (void)poll();
   if (broken_ && !repairing_ && port_active_ && now >= repair_after_) {
     repairing_ = true;

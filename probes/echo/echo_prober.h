@@ -48,8 +48,8 @@ struct BurstJob {
 
 // What the probe thread asks of the resolver.
 struct ResolverRequest {
-  enum class Kind : std::uint8_t { kNone, kRefresh, kRepair } kind = Kind::kNone;
-  std::uint64_t peer = 0;  // kRefresh
+  enum class Kind : std::uint8_t { kNone, kRefresh, kAgain, kRepair } kind = Kind::kNone;
+  std::uint64_t peer = 0;  // kRefresh after losses; kAgain: what was handed over could not be used
 };
 struct ResolverAnswer {
   enum class Kind : std::uint8_t { kNone, kResolved, kLoopback, kRepaired, kRepairFailed } kind = Kind::kNone;

@@ -152,6 +152,12 @@ void Resolver::take_requests(std::uint64_t now) {
           work.due = std::min(work.due, now);
         }
         break;
+      case ResolverRequest::Kind::kAgain:
+        if (const auto found = work_.find(request.peer); found != work_.end()) {
+          found->second.session = 0;
+          found->second.due = now + kSecond / 20;
+        }
+        break;
       case ResolverRequest::Kind::kRepair:
         repair_wanted_ = true;
         break;
