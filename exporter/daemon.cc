@@ -68,7 +68,6 @@ class Daemon {
     context_.telemetry_path = options_.telemetry_path;
     context_.max_requests = options_.max_requests;
     context_.lifecycle = options_.enable_lifecycle;
-    context_.details_for_everybody = !options_.web_config_file.empty();
     context_.reload = [this](std::string& why) { return reload(why); };
   }
 
@@ -259,6 +258,7 @@ int serve(const Options& options, const ReadOptions& read_options) {
   web::ServerOptions server_options;
   server_options.listen_addresses = options.listen_addresses;
   server_options.config_file = options.web_config_file;
+  server_options.counters = &daemon.context().own->web;
   // Every allowed request may wait for a collection; a few more threads answer that there are too many.
   server_options.threads = std::max(options.max_requests, 8) + 8;
   auto server = web::Server::start(server_options, exporter_routes(daemon.context()));

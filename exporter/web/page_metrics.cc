@@ -41,6 +41,17 @@ std::optional<std::uint64_t> boot_time() {
 
 }  // namespace
 
+void add_web_metrics(const web::GuardCounters& web, SampleBatch& out) {
+  if (!web.configured) return;
+  out.add(metric::web_config_last_reload_successful, {}, web.last_load_good.load());
+  out.add(metric::web_config_last_reload_success_timestamp, {}, web.last_good_load.load());
+  if (const double expires = web.certificate_expires; expires != 0)
+    out.add(metric::web_certificate_not_after, {}, expires);
+  out.add(metric::web_password_checks, {}, web.password_checks.load());
+  out.add(metric::web_requests_refused, {"unauthorized"}, web.unauthorized.load());
+  out.add(metric::web_requests_refused, {"rate"}, web.limited.load());
+}
+
 void add_own_metrics(const OwnMetrics& own, std::uint64_t collections, SampleBatch& out) {
   out.add(metric::exporter_build_info, {kVersion, kRevision, kCompiler}, 1);
   out.add(metric::exporter_scrapes, {}, own.scrapes.Value());
@@ -49,6 +60,7 @@ void add_own_metrics(const OwnMetrics& own, std::uint64_t collections, SampleBat
   out.add(metric::exporter_collections, {}, collections);
   out.add(metric::config_last_reload_successful, {}, own.reload_successful.Value());
   out.add(metric::config_last_reload_success_timestamp, {}, own.reload_timestamp.Value());
+  add_web_metrics(own.web, out);
 }
 
 void add_process_metrics(SampleBatch& out) {

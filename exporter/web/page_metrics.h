@@ -7,6 +7,7 @@
 #include <prometheus/gauge.h>
 
 #include "exporter/metrics/samples.h"
+#include "exporter/web/users.h"
 
 namespace roce {
 
@@ -17,7 +18,11 @@ struct OwnMetrics {
   prometheus::Counter budget_exceeded;
   prometheus::Gauge reload_successful{1};
   prometheus::Gauge reload_timestamp;
+  web::GuardCounters web;
 };
+
+// Adds what guarding the server has cost; nothing without a web configuration.
+void add_web_metrics(const web::GuardCounters& web, SampleBatch& out);
 
 // Adds them with the build and the collections made.
 void add_own_metrics(const OwnMetrics& own, std::uint64_t collections, SampleBatch& out);

@@ -81,13 +81,16 @@ Response answer_metrics(RouteContext& context, const Request& request) {
   });
 }
 
+// Identities are for this host, and for whom a web configuration let in by a certificate or a password.
+bool shows_identities(const Request& request) { return request.from_loopback || request.authenticated(); }
+
 Response answer_health(RouteContext& context, const Request& request) {
   return limited(context, [&] {
     const Verdict verdict = judge(context.engine->collect(kDefaultBudget));
     Response response;
     response.content_type = "application/json";
     response.status = verdict.status == Status::kOk || verdict.status == Status::kWarning ? 200 : 503;
-    response.body = to_json(verdict, request.from_loopback || context.details_for_everybody);
+    response.body = to_json(verdict, shows_identities(request));
     return response;
   });
 }
@@ -101,8 +104,7 @@ Response answer_status(RouteContext& context, const Request& request) {
     response.headers.emplace_back(
         "Content-Security-Policy",
         "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'");
-    response.body = render_status_page(page, judge(page), context.telemetry_path,
-                                       request.from_loopback || context.details_for_everybody);
+    response.body = render_status_page(page, judge(page), context.telemetry_path, shows_identities(request));
     return response;
   });
 }

@@ -21,7 +21,6 @@ struct RouteContext {
   std::string telemetry_path = "/metrics";
   int max_requests = 40;
   bool lifecycle = false;                    // POST /-/reload
-  bool details_for_everybody = false;        // a web configuration file guards the server: identities may be shown
   std::function<bool(std::string&)> reload;  // false: the text says why the old configuration stays
   std::atomic<int> requests{0};              // under way
 };

@@ -2,6 +2,7 @@
 #include "exporter/web/server.h"
 
 #include <civetweb.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -14,8 +15,10 @@
 #include <thread>
 
 #include "exporter/base/log.h"
+#include "exporter/web/guard.h"
 #include "exporter/web/http.h"
 #include "exporter/web/listen.h"
+#include "exporter/web/tls.h"
 
 namespace roce::web {
 namespace {
@@ -34,6 +37,9 @@ struct State {
   std::chrono::milliseconds request_timeout{};
   int connection_threads = 0;
   mg_context* context = nullptr;
+  GuardCounters own_counters;    // where the program keeps none
+  std::shared_ptr<Guard> guard;  // none: no web configuration
+  bool tls = false;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -43,6 +49,15 @@ struct State {
   bool running = false;
   std::string start_message;  // CivetWeb's last word while it starts
 };
+
+// What is known of a connection from its beginning on.
+struct Connection {
+  State& state;
+  bool checked_certificate;  // one that comes was checked, by the rules of that time
+};
+
+// Of the handshake that this thread makes: CivetWeb makes the connection known only after it.
+thread_local bool handshake_checks_certificates = false;
 
 // Counts a request as in flight.
 class InFlight {
@@ -88,8 +103,11 @@ class Exchange {
   // The value for CivetWeb: a status, or -1 for "leave what the client still sends and close".
   int run() {
     keep_ = !in_flight_.crowded() && client_keeps();
+    if (state_.guard != nullptr) rules_ = state_.guard->rules();
     if (!drain_body()) return finish();
     Request request;
+    request.remote_address = plain_address(info_->remote_addr);
+    request.from_loopback = is_loopback(info_->remote_addr);
     request.method = info_->request_method;
     head_only_ = request.method == "HEAD";
     const std::string_view raw_path = path_of_target(info_->request_uri);
@@ -106,6 +124,7 @@ class Exchange {
     request.path = *path;
     const auto route = std::find_if(state_.routes.begin(), state_.routes.end(),
                                     [&](const Route& r) { return r.path == request.path; });
+    if (!admit(request, route != state_.routes.end() && route->judges_clients)) return finish();
     if (route == state_.routes.end()) {
       refuse(404, "not found");
       return finish();
@@ -124,13 +143,49 @@ class Exchange {
     request.query = std::move(*query);
     for (int i = 0; i < info_->num_headers; ++i)
       request.headers.emplace_back(info_->http_headers[i].name, info_->http_headers[i].value);
-    request.remote_address = plain_address(info_->remote_addr);
-    request.from_loopback = is_loopback(info_->remote_addr);
     answer(*route, request);
     return finish();
   }
 
  private:
+  // Says who asks; false when the refusal has been given.
+  bool admit(Request& request, bool route_judges) {
+    request.tls = info_->is_ssl != 0;
+    const auto* connection = static_cast<const Connection*>(mg_get_user_connection_data(connection_));
+    request.client_certificate =
+        info_->client_cert != nullptr && connection != nullptr && connection->checked_certificate;
+    if (rules_ == nullptr || rules_->users->empty()) return true;
+    const char* given = mg_get_header(connection_, "Authorization");
+    std::string password;
+    auto verdict = Users::Answer::kWrong;
+    if (given != nullptr && parse_basic(given, request.user, password)) {
+      verdict = rules_->users->check(request.user, password, request.remote_address);
+    } else if (route_judges) {
+      return true;
+    }
+    if (verdict == Users::Answer::kGood) return true;
+    request.user.clear();
+    GuardCounters& counters = state_.guard->counters();
+    if (verdict == Users::Answer::kLater) {
+      counters.limited.fetch_add(1, std::memory_order_relaxed);
+      Response response = plain(429, "too many passwords are being tried");
+      response.headers.emplace_back("Retry-After", "2");
+      send(response);
+    } else {
+      counters.unauthorized.fetch_add(1, std::memory_order_relaxed);
+      Response response = plain(401, "unauthorized");
+      response.headers.emplace_back("WWW-Authenticate", "Basic realm=\"roce\", charset=\"UTF-8\"");
+      send(response);
+    }
+    return false;
+  }
+
+  bool configured_header(std::string_view name) const {
+    return rules_ != nullptr &&
+           std::any_of(rules_->config.headers.begin(), rules_->config.headers.end(),
+                       [name](const auto& header) { return equal_ignoring_case(header.first, name); });
+  }
+
   static Response plain(int status, std::string_view text) {
     Response response;
     response.status = status;
@@ -242,8 +297,11 @@ class Exchange {
       add("Content-Type", response.content_type);
       add("Content-Length", std::to_string(response.body.size()));
     }
-    add("X-Content-Type-Options", "nosniff");
-    for (const auto& [name, value] : response.headers) add(name, value);
+    if (!configured_header("X-Content-Type-Options")) add("X-Content-Type-Options", "nosniff");
+    for (const auto& [name, value] : response.headers)
+      if (!configured_header(name)) add(name, value);
+    if (rules_ != nullptr)
+      for (const auto& [name, value] : rules_->config.headers) add(name, value);
     add("Connection", keep_ ? "keep-alive" : "close");
     text += "\r\n";
 
@@ -287,6 +345,7 @@ class Exchange {
   mg_connection* connection_;
   const mg_request_info* info_;
   InFlight in_flight_;
+  std::shared_ptr<const Guard::Rules> rules_;
   bool keep_ = false;
   bool unread_ = false;  // of the body: nothing can follow on this connection
   bool head_only_ = false;
@@ -316,7 +375,11 @@ int on_http_error(mg_connection* connection, int status, const char* message) {
     text.pop_back();
     text += "\r\nDate: " + http_date() +
             "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: " + std::to_string(body.size()) +
-            "\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n";
+            "\r\nX-Content-Type-Options: nosniff\r\n";
+    if (const auto& guard = state_of(connection).guard; guard != nullptr)
+      for (const auto& [name, value] : guard->rules()->config.headers)
+        if (!equal_ignoring_case(name, "X-Content-Type-Options")) text.append(name).append(": ").append(value) += "\r\n";
+    text += "Connection: close\r\n\r\n";
     if (!head) text += body;
     mg_write(connection, text.data(), text.size());
     log::debug("refused a request",
@@ -348,17 +411,41 @@ int on_log(const mg_connection* connection, const char* message) {
 
 int on_open(const mg_connection* connection, void** data) {
   State& state = state_of(connection);
+  // Without one the connection goes on, uncounted and with no certificate to its name.
+  *data = new (std::nothrow) Connection{state, state.tls && handshake_checks_certificates};
+  if (*data == nullptr) return 0;
   const std::lock_guard lock(state.mutex);
   ++state.connections;
-  *data = &state;  // marks it as counted
   return 0;
 }
 
 void on_close(const mg_connection* connection) {
-  if (mg_get_user_connection_data(connection) == nullptr) return;  // ended in its TLS handshake
-  State& state = state_of(connection);
-  const std::lock_guard lock(state.mutex);
-  --state.connections;
+  const std::unique_ptr<Connection> ended(static_cast<Connection*>(mg_get_user_connection_data(connection)));
+  if (ended == nullptr) return;  // ended in its TLS handshake
+  const std::lock_guard lock(ended->state.mutex);
+  --ended->state.connections;
+}
+
+// Each handshake goes on under the rules of its time; CivetWeb itself keeps one context for good.
+int on_client_hello(SSL* connection, int* alert, void* data) {
+  *alert = SSL_AD_INTERNAL_ERROR;
+  try {
+    const auto rules = static_cast<State*>(data)->guard->rules();
+    handshake_checks_certificates = rules->config.verifies_clients;
+    return adopt_context(connection, rules->config.tls.get()) ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_ERROR;
+  } catch (...) {
+    return SSL_CLIENT_HELLO_ERROR;
+  }
+}
+
+// CivetWeb asks twice: at its start, and when it ends whether the context is its own to free.
+int on_tls_context(void** context, void* data) {
+  if (*context != nullptr) return 0;
+  SSL_CTX* made = SSL_CTX_new(TLS_server_method());
+  if (made == nullptr) return -1;
+  SSL_CTX_set_client_hello_cb(made, on_client_hello, data);
+  *context = made;
+  return 1;
 }
 
 class CivetServer : public Server {
@@ -370,7 +457,7 @@ class CivetServer : public Server {
 
   std::vector<std::string> urls() const override {
     std::vector<std::string> urls;
-    for (const ListenAddress& address : state_->addresses) urls.push_back(address.url("http"));
+    for (const ListenAddress& address : state_->addresses) urls.push_back(address.url(state_->tls ? "https" : "http"));
     return urls;
   }
 
@@ -427,14 +514,18 @@ std::string_view Request::header(std::string_view name) const {
 }
 
 Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, std::vector<Route> routes) {
-  if (!options.config_file.empty())
-    return fail(ErrorKind::kUnsupported,
-                options.config_file + ": TLS and users are not built in, and plain HTTP is no substitute");
   if (options.listen_addresses.empty()) return fail(ErrorKind::kMalformed, "no listen address");
 
   auto state = std::make_shared<State>();
   state->routes = std::move(routes);
   state->request_timeout = options.request_timeout;
+  if (!options.config_file.empty()) {
+    auto guard = Guard::open(options.config_file, options.counters != nullptr ? *options.counters : state->own_counters,
+                             options.config_interval);
+    if (!guard) return fail(ErrorKind::kMalformed, std::move(guard).error());
+    state->guard = std::move(*guard);
+    state->tls = state->guard->rules()->config.tls != nullptr;
+  }
   state->connection_threads = std::max({options.threads, options.max_connections, 1});
   std::string ports;
   for (const std::string& text : options.listen_addresses) {
@@ -442,6 +533,7 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, std:
     ports += ports.empty() ? "" : ",";
     // "+PORT" is how CivetWeb spells one socket for both families.
     ports += address.dual_stack ? "+" + std::to_string(address.port()) : address.numeric();
+    if (state->tls) ports += 's';
     state->addresses.push_back(std::move(address));
   }
   // CivetWeb says only that something failed; the reason is found out before.
@@ -477,6 +569,7 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, std:
   callbacks.log_message = on_log;
   callbacks.init_connection = on_open;
   callbacks.connection_close = on_close;
+  callbacks.external_ssl_ctx = on_tls_context;
   {
     const SignalsBlocked blocked;
     state->context = mg_start(&callbacks, state.get(), settings);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
+#include "exporter/web/users.h"
 
 namespace roce::web {
 
@@ -29,7 +30,12 @@ struct Request {
   std::vector<std::pair<std::string, std::string>> headers;  // at most 64; a body is read and thrown away
   std::string remote_address;                                // without port; IPv4 clients never as "::ffff:..."
   bool from_loopback = false;
+  bool tls = false;                 // came over TLS
+  bool client_certificate = false;  // with a client certificate that was checked against client_ca
+  std::string user;                 // whose password was right; empty: nobody's was asked for
 
+  // The client has shown who it is, by a certificate or a password.
+  bool authenticated() const { return client_certificate || !user.empty(); }
   std::string_view header(std::string_view name) const;  // case-insensitive; empty when absent
 };
 
@@ -47,6 +53,8 @@ struct Route {
   std::string path;                  // exact
   std::vector<std::string> methods;  // e.g. GET; HEAD comes with GET. Anything else: 405 with Allow
   Handler handler;
+  // The handler itself decides who may ask (bearer tokens): without credentials of a user it is called all the same.
+  bool judges_clients = false;
 };
 
 struct ServerOptions {
@@ -55,16 +63,21 @@ struct ServerOptions {
   int max_connections = 128;                        // threads for connections; at least `threads` are started
   std::chrono::milliseconds request_timeout{5000};  // for a client to send its request
   std::string config_file;                          // exporter-toolkit web configuration, empty: plain HTTP
+  // How often its files are looked at, at most; they are when a connection or a request comes.
+  std::chrono::milliseconds config_interval{1000};
+  GuardCounters* counters = nullptr;  // outlive the server; none: not counted
 };
 
 class Server {
  public:
   // Binds every address; a failure names the address and the reason ("127.0.0.1:14791: Address already in use"). An
   // empty host means every address, IPv6 too where the host has it; port 0 takes a free one. A web configuration file
-  // that cannot be obeyed is a failure: never plain HTTP where TLS or users were asked for.
+  // that cannot be obeyed is a failure: never plain HTTP where TLS or users were asked for. It holds for all addresses
+  // and all paths.
   static Result<std::unique_ptr<Server>> start(const ServerOptions& options, std::vector<Route> routes);
   virtual ~Server() = default;
-  // One a listen address, with the real port; every address is shown as the loopback one: http://127.0.0.1:14791
+  // One a listen address, with the real port; every address is shown as the loopback one: http://127.0.0.1:14791,
+  // https where TLS is served.
   virtual std::vector<std::string> urls() const = 0;
   // Refuses new connections, lets the answers in flight finish (at most `grace`), then returns. False: some did not
   // finish; their handlers still run, so what they use must outlive the process's other work.

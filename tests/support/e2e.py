@@ -354,6 +354,10 @@ def examples():
     found = glob.glob(os.path.join(ROOT, "packaging", "config", "*.yml"))
     expect(found, "packaging/config holds no configuration")
     for path in found:
+        if os.path.basename(path) == "web.yml":
+            with server(f"--web.config.file={path}") as s:
+                expect(s.get("/metrics").status == 200, f"{path}: no page")
+            continue
         code, out, err = call("check-config", path)
         expect(code == 0, f"{path}: {err}")
 
@@ -540,6 +544,126 @@ def identities():
         expect(s.get("/debug").status == 404, "/debug")
 
 
+def certificate(folder, name, issuer=None, extra=()):
+    """NAME.pem and NAME.key in the folder, by the issuer's or its own key."""
+    path = os.path.join(folder, name)
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+               "-subj", f"/CN={name}", "-keyout", f"{path}.key", "-out", f"{path}.pem", *extra]
+    if issuer:
+        command += ["-CA", f"{folder}/{issuer}.pem", "-CAkey", f"{folder}/{issuer}.key", "-addext", "basicConstraints=critical,CA:FALSE"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    expect(done.returncode == 0, done.stderr)
+
+
+def curl(url, *args):
+    """(HTTP status, 0 where no answer came; body), the server's certificate checked."""
+    done = subprocess.run(["curl", "-sS", "--max-time", "20", "-w", "\n%{http_code}", *args, url], capture_output=True, text=True, check=False)
+    body, _, status = done.stdout.rpartition("\n")
+    return (int(status) if done.returncode == 0 else 0), body
+
+
+# bcrypt of "secret"
+HASH = "$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a"
+
+
+def web_config():
+    """--web.config.file: TLS, client certificates and users, refused and let in; files that change; guesses that cost nothing."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        for ca in ("ca", "other-ca"):
+            certificate(top, ca)
+        certificate(top, "server", "ca", ["-addext", "subjectAltName=IP:127.0.0.1"])
+        certificate(top, "client", "ca")
+        certificate(top, "stranger", "other-ca")
+        config = os.path.join(top, "web.yml")
+
+        def write(text):
+            with open(config + ".new", "w", encoding="utf-8") as f:
+                f.write(text)
+            os.rename(config + ".new", config)
+
+        tls = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"
+        mutual = tls + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n"
+        users = f"basic_auth_users:\n  alice: {HASH}\n"
+        write(mutual + users)
+        s = server(f"--web.config.file={config}", wait=False)
+        with s:
+            url = f"https://127.0.0.1:{s.port}"
+            trust = ["--cacert", f"{top}/ca.pem"]
+            client = [*trust, "--cert", f"{top}/client.pem", "--key", f"{top}/client.key"]
+            alice = ["-u", "alice:secret"]
+            for _ in range(200):
+                if curl(f"{url}/-/ready", *client, *alice)[0] == 200:
+                    break
+                time.sleep(0.1)
+            expect(curl(f"{url}/metrics", *client, *alice)[0] == 200, "certificate and password")
+            for what, args, wanted in (
+                    ("no certificate", [*trust, *alice], 0),
+                    ("another CA's certificate", [*trust, "--cert", f"{top}/stranger.pem", "--key", f"{top}/stranger.key", *alice], 0),
+                    ("no user", client, 401), ("a wrong password", [*client, "-u", "alice:wrong"], 401),
+                    ("an unknown user", [*client, "-u", "bob:secret"], 401),
+                    ("TLS 1.1", [*client, *alice, "--tls-max", "1.1", "--ciphers", "DEFAULT:@SECLEVEL=0"], 0),
+                    ("TLS 1.2", [*client, *alice, "--tls-max", "1.2"], 200), ("HTTP/2 offered", [*client, *alice, "--http2"], 200)):
+                for path in ("/metrics", "/", "/-/healthy"):
+                    got = curl(url + path, *args)[0]
+                    expect(got == wanted, f"{what}, {path}: {got}, not {wanted}")
+            expect(curl(f"http://127.0.0.1:{s.port}/metrics")[0] == 0, "plain HTTP on the TLS port is answered")
+
+            def value(name):
+                page = Page(curl(f"{url}/metrics", *client, *alice)[1])
+                return {tuple(sorted(x.labels.items())): float(x.value) for x in page.series if x.name == name}
+
+            # 200 wrong passwords: few are hashed, and the right one is answered all the while.
+            before = value("roce_web_password_checks_total")[()]
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                statuses = list(pool.map(lambda i: curl(f"{url}/metrics", *client, "-u", f"alice:guess{i}")[0], range(200)))
+            expect(set(statuses) <= {401, 429}, f"statuses {sorted(set(statuses))}")
+            expect(statuses.count(429) > 0, "no guess was turned away unhashed")
+            hashed = value("roce_web_password_checks_total")[()] - before
+            expect(hashed == statuses.count(401), f"{hashed} hashed, {statuses.count(401)} answered")
+            refused = value("roce_web_requests_refused_total")
+            expect(refused[(("reason", "rate"),)] == statuses.count(429), str(refused))
+
+            # A new certificate, a bad file, other users.
+            certificate(top, "server", "other-ca", ["-addext", "subjectAltName=IP:127.0.0.1"])
+            time.sleep(1.2)
+            client[1] = f"{top}/other-ca.pem"
+            expect(curl(f"{url}/metrics", *client, *alice)[0] == 200, "the new certificate is not served")
+            write(mutual + "basic_auth_users:\n  alice: secret\n")
+            time.sleep(1.2)
+            expect(value("roce_web_config_last_reload_successful") == {(): 0}, "a bad file counts as good")
+            lines = [l for l in s.log().splitlines() if f"{config}:7" in l]
+            expect(len(lines) == 1, f"log about the bad file: {lines}")
+            expect("secret" not in s.log(), "the log tells the password")
+            write(mutual + users.replace("alice", "bob"))
+            time.sleep(1.2)
+            expect(curl(f"{url}/metrics", *client, *alice)[0] == 401, "a user that is gone gets in")
+            alice[1] = "bob:secret"
+            expect(value("roce_web_config_last_reload_successful") == {(): 1}, "a good file counts as bad")
+            return f"{int(hashed)} of 200 guesses hashed"
+
+
+BAD_WEB = [
+    ("unknown key", "tls_server:\n  a: 1\n", r":1: key `tls_server`"),
+    ("no such certificate", "tls_server_config:\n  cert_file: absent.pem\n  key_file: absent.key\n", r":2: key `tls_server_config.cert_file`.*absent.pem"),
+    ("no bcrypt", "basic_auth_users:\n  alice: hunter2\n", r":2: key `basic_auth_users.alice`"),
+    ("TLS 1.0", "tls_server_config:\n  min_version: TLS10\n", r":2: .*TLS10"),
+    ("no YAML", "a: [\n", r":\d+: "),
+]
+
+
+def bad_web_config():
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        path = os.path.join(top, "web.yml")
+        for what, text, needle in BAD_WEB:
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+            try:
+                one_line([f"--web.config.file={path}", *SOURCE, "--web.listen-address=127.0.0.1:0"], re.escape(path) + needle)
+            except Failed as e:
+                raise Failed(f"{what}: {e}") from None
+    return f"{len(BAD_WEB)} kinds"
+
+
 def rows():
     return [
         Row("SY-04-routes", "only the documented routes, no files", routes),
@@ -560,6 +684,8 @@ def rows():
         Row("e2e-bad-flags", "bad flags: one line, exit 2", bad_flags),
         Row("e2e-bad-yaml", "bad configuration: one line, exit 2", bad_yaml),
         Row("e2e-examples", "the shipped configuration is accepted", examples),
+        Row("e2e-web-config", "TLS, client certificates, users, reload, guesses", web_config),
+        Row("e2e-bad-web-config", "bad web configuration: one line, exit 2", bad_web_config),
         Row("e2e-port-in-use", "port in use: one line, exit 2", port_in_use),
         Row("e2e-unreadable", "unreadable tree: one line, exit 2", unreadable_tree),
         Row("e2e-no-ipv6", "starts without IPv6", no_ipv6),

@@ -90,14 +90,33 @@ TEST_F(RoutesTest, ReloadNeedsTheLifecycleFlagAndTellsWhyItFails) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(RoutesTest, IdentitiesGoToLoopbackOnly) {
+TEST_F(RoutesTest, IdentitiesGoToLoopbackAndToWhomTheServerKnows) {
   Request near;
   near.from_loopback = true;
-  const Request far;
+  Request far;
+  far.tls = true;
+  Request user = far;
+  user.user = "alice";
+  Request certified = far;
+  certified.client_certificate = true;
+  for (const Request& known : {user, certified}) EXPECT_THAT(ask("/health", known).body, HasSubstr("mlx5_0"));
   EXPECT_THAT(ask("/health", near).body, HasSubstr("mlx5_0"));
   EXPECT_THAT(ask("/health", far).body, Not(HasSubstr("mlx5_0")));
   EXPECT_THAT(ask("/", near).body, HasSubstr("mlx5_0/1"));
   EXPECT_THAT(ask("/", far).body, Not(HasSubstr("mlx5_0")));
+}
+
+TEST_F(RoutesTest, TellsOfTheWebConfigurationWhereThereIsOne) {
+  EXPECT_THAT(ask("/metrics").body, Not(HasSubstr("roce_web_")));
+  own_.web.configured = true;
+  own_.web.limited = 3;
+  own_.web.last_load_good = false;
+  const std::string page = ask("/metrics").body;
+  EXPECT_THAT(page, HasSubstr("roce_web_config_last_reload_successful 0\n"));
+  EXPECT_THAT(page, HasSubstr("roce_web_requests_refused_total{reason=\"rate\"} 3\n"));
+  EXPECT_THAT(page, Not(HasSubstr("roce_web_certificate"))) << "no TLS";
+  own_.web.certificate_expires = 2e9;
+  EXPECT_THAT(ask("/metrics").body, HasSubstr("roce_web_certificate_not_after_timestamp_seconds 2000000000\n"));
 }
 
 TEST(BudgetTest, IsThePrometheusTimeoutLessTheWayBack) {

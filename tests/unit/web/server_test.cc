@@ -572,14 +572,6 @@ TEST(ServerListenTest, StartsWithoutIpv6) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(ServerListenTest, RefusesAWebConfigurationRatherThanServePlain) {
-  ServerOptions options = local_options();
-  options.config_file = "/etc/web.yml";
-  const auto server = Server::start(options, usual_routes());
-  ASSERT_FALSE(server);
-  EXPECT_THAT(server.error().message(), StartsWith("/etc/web.yml: "));
-}
-
 TEST(ServerListenTest, NeedsAnAddress) {
   ServerOptions options;
   options.listen_addresses = {};
