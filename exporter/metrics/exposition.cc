@@ -5,13 +5,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exporter/metrics/families.h"
+#include "exporter/metrics/protobuf.h"
+
 namespace roce {
 namespace {
 
-struct Ref {
-  const SampleBatch* batch;
-  const SampleBatch::Sample* sample;
-};
+constexpr std::string_view kBucket = "_bucket";
 
 void append_help(std::string& out, std::string_view help) {
   for (char c : help) {
@@ -24,8 +24,11 @@ void append_help(std::string& out, std::string_view help) {
   }
 }
 
-void append_series(std::string& out, const MetricDesc& metric, const Ref& ref) {
+// The name and the labels, for a histogram's bucket without the bound and the closing brace.
+void append_series(std::string& out, const MetricDesc& metric, const Family::Series& ref,
+                   std::string_view suffix = "") {
   out += metric.name;
+  out += suffix;
   std::string_view names = metric.labels;
   for (std::size_t i = 0; i < ref.sample->label_count; ++i) {
     out += i == 0 ? '{' : ',';
@@ -36,12 +39,43 @@ void append_series(std::string& out, const MetricDesc& metric, const Ref& ref) {
     append_label_value(out, ref.batch->label(*ref.sample, i));
     out += '"';
   }
-  if (ref.sample->label_count != 0) out += '}';
+  if (ref.sample->label_count != 0 && suffix != kBucket) out += '}';
+}
+
+// Its buckets, sum and count.
+void append_histogram(std::string& out, const MetricDesc& metric, const Family::Series& ref) {
+  const Histogram& histogram = ref.batch->histogram(*ref.sample);
+  const std::string series = [&] {
+    std::string text;
+    append_series(text, metric, ref, kBucket);
+    text += ref.sample->label_count == 0 ? "{le=\"" : ",le=\"";
+    return text;
+  }();
+  std::uint64_t cumulative = 0;
+  for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
+    cumulative += histogram.counts[i];
+    out += series;
+    if (i < histogram.bounds.size())
+      Value(histogram.bounds[i]).append_to(out);
+    else
+      out += "+Inf";
+    out += "\"} ";
+    Value(cumulative).append_to(out);
+    out += '\n';
+  }
+  append_series(out, metric, ref, "_sum");
+  out += ' ';
+  Value(histogram.sum).append_to(out);
+  out += '\n';
+  append_series(out, metric, ref, "_count");
+  out += ' ';
+  Value(cumulative).append_to(out);
+  out += '\n';
 }
 
 // Returns the number of repeated series left out; the first one stays. Series are compared as they are written:
 // replaced bytes and cut values can make two of different ones.
-std::size_t append_family(std::string& out, const MetricDesc& metric, const std::vector<Ref>& refs) {
+std::size_t append_family(std::string& out, const MetricDesc& metric, const std::vector<Family::Series>& refs) {
   out += "# HELP ";
   out += metric.name;
   out += ' ';
@@ -54,9 +88,9 @@ std::size_t append_family(std::string& out, const MetricDesc& metric, const std:
   std::size_t repeated = 0;
   std::unordered_multimap<std::size_t, std::pair<std::size_t, std::size_t>> seen;  // hash -> place and length in `out`
   seen.reserve(refs.size());
-  for (const Ref& ref : refs) {
+  for (const Family::Series& ref : refs) {
     const std::size_t begin = out.size();
-    append_series(out, metric, ref);
+    append_series(out, metric, ref, metric.type == MetricType::kHistogram ? kBucket : std::string_view{});
     const std::string_view page = out;
     const std::string_view series = page.substr(begin);
     const std::size_t hash = std::hash<std::string_view>{}(series);
@@ -69,6 +103,11 @@ std::size_t append_family(std::string& out, const MetricDesc& metric, const std:
       continue;
     }
     seen.emplace(hash, std::pair(begin, series.size()));
+    if (metric.type == MetricType::kHistogram) {
+      out.resize(begin);  // the first line begins with the same text, which stays comparable
+      append_histogram(out, metric, ref);
+      continue;
+    }
     out += ' ';
     ref.sample->value.append_to(out);
     out += '\n';
@@ -101,7 +140,9 @@ std::size_t utf8_length(std::string_view text) {
 
 }  // namespace
 
-void append_label_value(std::string& out, std::string_view value) {
+namespace {
+
+void append_value(std::string& out, std::string_view value, bool escape) {
   std::size_t used = 0;
   while (!value.empty()) {
     const std::size_t n = utf8_length(value);
@@ -113,51 +154,41 @@ void append_label_value(std::string& out, std::string_view value) {
       value.remove_prefix(1);
       continue;
     }
-    switch (value.front()) {
-      case '\\':
-        out += "\\\\";
-        break;
-      case '"':
-        out += "\\\"";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      default:
-        out += value.substr(0, n);
+    const char c = value.front();
+    if (escape && (c == '\\' || c == '"' || c == '\n')) {
+      out += '\\';
+      out += c == '\n' ? 'n' : c;
+    } else {
+      out += value.substr(0, n);
     }
     value.remove_prefix(n);
   }
 }
 
-std::string render_text(std::span<const SampleBatch* const> batches, std::size_t* duplicates) {
-  std::unordered_map<const MetricDesc*, std::vector<Ref>> by_metric;
-  std::size_t count = 0;
-  for (const SampleBatch* batch : batches) {
-    std::vector<Ref>* refs = nullptr;
-    const MetricDesc* last = nullptr;
-    count += batch->samples().size();
-    for (const SampleBatch::Sample& sample : batch->samples()) {
-      if (refs == nullptr || sample.metric != last) {
-        last = sample.metric;
-        refs = &by_metric[last];
-      }
-      refs->push_back({batch, &sample});
-    }
-  }
-  std::vector<std::pair<const MetricDesc*, std::vector<Ref>*>> families;
-  families.reserve(by_metric.size());
-  for (auto& [metric, refs] : by_metric) families.emplace_back(metric, &refs);
-  std::sort(families.begin(), families.end(),
-            [](const auto& a, const auto& b) { return a.first->name < b.first->name; });
+}  // namespace
 
+void append_label_value(std::string& out, std::string_view value) { append_value(out, value, true); }
+
+void append_clean_label_value(std::string& out, std::string_view value) { append_value(out, value, false); }
+
+std::string render_text(std::span<const SampleBatch* const> batches, std::size_t* duplicates) {
+  std::size_t count = 0;
+  for (const SampleBatch* batch : batches) count += batch->samples().size();
+  const std::vector<Family> families = families_of(batches);
   std::string out;
   out.reserve(count * 96 + families.size() * 160);
-  for (const auto& [metric, refs] : families) {
-    const std::size_t repeated = append_family(out, *metric, *refs);
+  for (const Family& family : families) {
+    const std::size_t repeated = append_family(out, *family.metric, family.series);
     if (duplicates != nullptr) *duplicates += repeated;
   }
   return out;
+}
+
+RenderedPage render_page(std::span<const SampleBatch* const> batches, bool prefers_protobuf, std::size_t* duplicates) {
+  if (prefers_protobuf &&
+      std::any_of(batches.begin(), batches.end(), [](const SampleBatch* batch) { return batch->has_histograms(); }))
+    return {kProtobufContentType, render_protobuf(batches, duplicates)};
+  return {kTextContentType, render_text(batches, duplicates)};
 }
 
 bool valid_metric_name(std::string_view name) {

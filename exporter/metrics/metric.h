@@ -8,7 +8,7 @@
 
 namespace roce {
 
-enum class MetricType : std::uint8_t { kCounter, kGauge };
+enum class MetricType : std::uint8_t { kCounter, kGauge, kHistogram };
 
 // How the value was seen to be right: against a real kernel, on the simulated RNIC, on a made tree, or by reading the
 // driver's source only.
@@ -33,6 +33,16 @@ constexpr std::size_t label_count(std::string_view labels) {
   return n;
 }
 
-constexpr std::string_view to_string(MetricType type) { return type == MetricType::kCounter ? "counter" : "gauge"; }
+constexpr std::string_view to_string(MetricType type) {
+  switch (type) {
+    case MetricType::kCounter:
+      return "counter";
+    case MetricType::kGauge:
+      return "gauge";
+    case MetricType::kHistogram:
+      return "histogram";
+  }
+  return "untyped";
+}
 
 }  // namespace roce

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace roce {
 
@@ -18,6 +19,8 @@ double Value::as_double() const {
   }
   return d_;
 }
+
+std::uint64_t Value::as_unsigned() const { return kind_ == Kind::kUnsigned ? u_ : 0; }
 
 void Value::append_to(std::string& out) const {
   std::array<char, 32> buffer;  // NOLINT: filled by to_chars
@@ -63,11 +66,31 @@ void SampleBatch::add_range(const MetricDesc& metric, const Range& labels, Value
 }
 
 void SampleBatch::add(const MetricDesc& metric, std::initializer_list<std::string_view> labels, Value value) {
-  add_range(metric, labels, value);
+  if (metric.type == MetricType::kHistogram)
+    ++malformed_;
+  else
+    add_range(metric, labels, value);
 }
 
 void SampleBatch::add(const MetricDesc& metric, const std::vector<std::string_view>& labels, Value value) {
-  add_range(metric, labels, value);
+  if (metric.type == MetricType::kHistogram)
+    ++malformed_;
+  else
+    add_range(metric, labels, value);
+}
+
+void SampleBatch::add(const MetricDesc& metric, const std::vector<std::string_view>& labels, Histogram histogram) {
+  if (metric.type != MetricType::kHistogram || histogram.counts.size() != histogram.bounds.size() + 1) {
+    ++malformed_;
+    return;
+  }
+  const std::size_t before = samples_.size();
+  add_range(metric, labels, static_cast<std::uint64_t>(histograms_.size()));
+  if (samples_.size() != before) histograms_.push_back(std::move(histogram));
+}
+
+const Histogram& SampleBatch::histogram(const Sample& s) const {
+  return histograms_[static_cast<std::size_t>(s.value.as_unsigned())];
 }
 
 std::string_view SampleBatch::label(const Sample& s, std::size_t i) const {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exporter/metrics/histogram.h"
 #include "exporter/metrics/metric.h"
 
 namespace roce {
@@ -25,6 +26,7 @@ class Value {
   Value(bool v) : kind_(Kind::kUnsigned), u_(v ? 1 : 0) {}   // NOLINT
 
   double as_double() const;
+  std::uint64_t as_unsigned() const;       // 0 where it is none
   void append_to(std::string& out) const;  // exposition text: exact integer, shortest double, +Inf, -Inf, NaN
 
  private:
@@ -41,7 +43,7 @@ class SampleBatch {
  public:
   struct Sample {
     const MetricDesc* metric;
-    Value value;
+    Value value;                // of a histogram: its place, see histogram()
     std::uint32_t label_begin;  // index into label ends
     std::uint32_t label_count;
   };
@@ -50,6 +52,12 @@ class SampleBatch {
   // a sample with a wrong count is dropped and counted in malformed()).
   void add(const MetricDesc& metric, std::initializer_list<std::string_view> labels, Value value);
   void add(const MetricDesc& metric, const std::vector<std::string_view>& labels, Value value);
+
+  // For metrics of type kHistogram, and only for them. One whose counts do not match its bounds is dropped and counted
+  // too.
+  void add(const MetricDesc& metric, const std::vector<std::string_view>& labels, Histogram histogram);
+  const Histogram& histogram(const Sample& s) const;
+  bool has_histograms() const { return !histograms_.empty(); }
 
   const std::vector<Sample>& samples() const { return samples_; }
   std::string_view label(const Sample& s, std::size_t i) const;
@@ -62,6 +70,7 @@ class SampleBatch {
   std::string arena_;
   std::vector<std::uint32_t> ends_;
   std::vector<Sample> samples_;
+  std::vector<Histogram> histograms_;
   std::size_t malformed_ = 0;
 };
 

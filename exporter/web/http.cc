@@ -127,6 +127,46 @@ bool accepts_gzip(std::string_view accept_encoding) {
   return gzip_quality > 0 && gzip_quality >= for_identity.value_or(0);
 }
 
+bool prefers_protobuf(std::string_view accept) {
+  int for_protobuf = 0;
+  int for_text = 0;
+  int exactness = 0;  // of the range that said it: */*, text/*, text/plain, text/plain with its version
+  while (!accept.empty()) {
+    std::string_view parameters = take_until(accept, ',');
+    const std::string_view range = trim_blanks(take_until(parameters, ';'));
+    int quality = 1000;
+    bool metric_family = false, delimited = false, other = false, versioned = false;
+    while (!parameters.empty()) {
+      std::string_view value = take_until(parameters, ';');
+      const std::string_view name = trim_blanks(take_until(value, '='));
+      value = trim_blanks(value);
+      if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+      if (equal_ignoring_case(name, "q"))
+        quality = parse_quality(value).value_or(0);
+      else if (equal_ignoring_case(name, "proto"))
+        metric_family = value == "io.prometheus.client.MetricFamily";
+      else if (equal_ignoring_case(name, "encoding"))
+        delimited = equal_ignoring_case(value, "delimited");
+      else if (equal_ignoring_case(name, "version"))
+        versioned = value == "0.0.4", other = other || !versioned;
+      else if (!name.empty() && !equal_ignoring_case(name, "charset") && !equal_ignoring_case(name, "escaping"))
+        other = true;
+    }
+    if (equal_ignoring_case(range, "application/vnd.google.protobuf")) {
+      if (metric_family && delimited) for_protobuf = std::max(for_protobuf, quality);
+      continue;
+    }
+    const int exact = equal_ignoring_case(range, "text/plain") ? (versioned ? 4 : 3)
+                      : equal_ignoring_case(range, "text/*")   ? 2
+                      : range == "*/*"                         ? 1
+                                                               : 0;
+    if (exact == 0 || (other && exact >= 3) || exact < exactness) continue;
+    for_text = exact == exactness ? std::max(for_text, quality) : quality;
+    exactness = exact;
+  }
+  return for_protobuf > for_text;
+}
+
 std::optional<std::string> gzip(std::string_view text) {
   z_stream stream{};
   constexpr int kGzipWindow = 15 + 16;  // 16 asks zlib for the gzip header and trailer

@@ -32,6 +32,10 @@ std::string_view path_of_target(std::string_view target);
 // True when a comma-separated header value holds this token, e.g. Connection and "keep-alive".
 bool has_token(std::string_view value, std::string_view token);
 
+// True when an Accept value asks for Prometheus's delimited protobuf rather than for text (RFC 9110, 12.5.1): it names
+// it, with a higher quality than what text/plain gets from its most exact range. What cannot be read asks for nothing.
+bool prefers_protobuf(std::string_view accept);
+
 // Whole gzip member of the text at level 1: pages are large and repetitive, a higher level costs three times the time
 // for a tenth of the size. Nothing when zlib fails.
 std::optional<std::string> gzip(std::string_view text);

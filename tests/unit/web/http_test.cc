@@ -11,6 +11,32 @@ namespace {
 
 using Parameters = std::vector<std::pair<std::string, std::string>>;
 
+// What Prometheus 2.42 sends with native histograms on.
+constexpr const char* kNative =
+    "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,"
+    "application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+
+TEST(ProtobufTest, IsSentWhereItIsNamedAndPreferred) {
+  const std::string protobuf =
+      "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
+  EXPECT_TRUE(prefers_protobuf(kNative));
+  for (const std::string& accept :
+       {protobuf, protobuf + ";q=0.001", protobuf + ";q=0.6, text/plain;q=0.5", protobuf + ", text/plain;q=0.9",
+        "text/plain;q=0.2," + protobuf + ";q=0.3,*/*;q=1", protobuf + ";q=0.4, text/*;q=0.3, */*;q=0.9",
+        std::string("APPLICATION/VND.google.protobuf;PROTO=\"io.prometheus.client.MetricFamily\";Encoding=Delimited")})
+    EXPECT_TRUE(prefers_protobuf(accept)) << accept;
+  for (const std::string& accept :
+       {std::string(), std::string("*/*"), std::string("application/*"), std::string("text/plain"),
+        std::string("application/vnd.google.protobuf"), std::string("application/x-protobuf"), protobuf + ";q=0",
+        protobuf + ";q=2", protobuf + ", text/plain", protobuf + ";q=0.5, text/plain;q=0.6", protobuf + ";q=0.5, */*",
+        protobuf + ";q=0.4, text/plain;version=0.0.4;q=0.5, text/plain;q=0.1",
+        std::string("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text"),
+        std::string("application/vnd.google.protobuf;proto=other;encoding=delimited"),
+        std::string("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1")})
+    EXPECT_FALSE(prefers_protobuf(accept)) << accept;
+}
+
 TEST(HttpTest, TakesGzipOnlyWhereItIsWanted) {
   for (const char* value : {"gzip",
                             "GZIP",
