@@ -4,8 +4,8 @@
 // peer is gone. Fixed memory; no clock and no chance of its own: the same samples at the same times give the same
 // answers. One thread at a time.
 //
-// Three sums that grow with evidence and fall without (CUSUM), each an alarm above its limit, which ends when the sum is
-// back at 0:
+// Three sums that grow with evidence and fall without (CUSUM), each an alarm above its limit, which ends when the sum
+// is back at 0:
 // - shift: medians of windows of 60 samples, in robust deviations from the median of such medians;
 // - tail: share of samples above the baseline's 99th percentile, 1 % against 3 %;
 // - loss: share of probes without an answer in time, 1e-4 against 1e-2.
@@ -64,7 +64,7 @@ class PairDetector {
   bool shift() const { return shift_.open; }
   bool tail() const { return tail_.open; }
   bool loss() const { return loss_.open; }
-  std::uint64_t baseline_ns() const { return baseline_ns_; }  // 0: still learning
+  std::uint64_t baseline_ns() const { return baseline_ns_; }          // 0: still learning
   std::uint64_t tail_threshold_ns() const { return tail_above_ns_; }  // 0: still learning
 
   Baseline baseline() const;

@@ -4,6 +4,7 @@ import concurrent.futures
 import glob
 import gzip
 import json
+import math
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ import time
 import urllib.parse
 import urllib.request
 
+import builds
 import cases
 import exporter
 import trees
@@ -450,8 +452,8 @@ def lsmod_same():
 
 
 class Prometheus:
-    def __init__(self, targets, interval="1s", timeout="1s"):
-        self.targets, self.interval, self.timeout = targets, interval, timeout
+    def __init__(self, targets, interval="1s", timeout="1s", flags=()):
+        self.targets, self.interval, self.timeout, self.flags = targets, interval, timeout, flags
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="roce-prometheus-")
@@ -462,7 +464,7 @@ class Prometheus:
                        "scrape_configs": [{"job_name": "roce", "static_configs": [{"targets": self.targets}]}]}, f)
         self.log = open(os.path.join(self.folder.name, "log"), "w+", encoding="utf-8")
         self.process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.folder.name}/data",
-                                         f"--web.listen-address=127.0.0.1:{self.port}"], stdout=self.log, stderr=self.log)
+                                         f"--web.listen-address=127.0.0.1:{self.port}", *self.flags], stdout=self.log, stderr=self.log)
         for _ in range(300):
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=5) as answer:
@@ -542,6 +544,39 @@ def identities():
             found = [n for n in names if n and re.search(rf"\b{re.escape(n)}\b", body)]
             expect(not found, f"{path} tells {found}")
         expect(s.get("/debug").status == 404, "/debug")
+
+
+def native_histograms(flags):
+    """A real Prometheus reads our histograms: as protobuf with its feature flag, as text without; the answers agree."""
+    builds.build("release", "native_page")
+    with subprocess.Popen([os.path.join(BUILD, "release", "bin", "native_page")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as page:
+        try:
+            target = page.stdout.readline().strip().removeprefix("http://")
+            with Prometheus([target], flags=flags) as p:
+                for _ in range(120):
+                    if p.query("test_sent_total > 4000"):
+                        break
+                    time.sleep(0.25)
+                expect(all(e == ("up", "") for e in p.target_errors()), str(p.target_errors()))
+                expect(p.one('test_state') == -1.5, "a gauge")
+                sent = p.one('test_sent_total{peer="busy \\"1\\""}')
+                if flags:
+                    series, suffix = 'test_rtt_seconds{peer="busy"}', ""
+                    expect(not p.query('test_rtt_seconds_bucket'), "classic buckets came beside the native ones")
+                    expect(p.one('histogram_count(test_rtt_seconds{peer="quiet"})') == 0, "an empty histogram")
+                    count, total = p.one(f"histogram_count({series})"), p.one(f"histogram_sum({series})")
+                else:
+                    suffix = "_bucket"
+                    expect(len(p.query('test_rtt_seconds_bucket{peer="busy"}')) == 31, "classic buckets")
+                    count, total = p.one('test_rtt_seconds_count{peer="busy"}'), p.one('test_rtt_seconds_sum{peer="busy"}')
+                median = p.one(f'histogram_quantile(0.5, test_rtt_seconds{suffix}{{peer="busy"}})')
+                expect(abs(count - sent) <= 1000, f"{count} counted, {sent} sent")
+                expect(abs(total / count - 4.8e-6 * math.exp(0.3 ** 2 / 2)) < 0.2e-6, f"mean {total / count}")
+                wide = 0.05 if flags else 0.25
+                expect(abs(median / 4.8e-6 - 1) < wide, f"median {median}")
+                return f"median {median * 1e6:.2f} us of {int(count)}"
+        finally:
+            page.stdin.close()
 
 
 def certificate(folder, name, issuer=None, extra=()):
@@ -684,6 +719,8 @@ def rows():
         Row("e2e-bad-flags", "bad flags: one line, exit 2", bad_flags),
         Row("e2e-bad-yaml", "bad configuration: one line, exit 2", bad_yaml),
         Row("e2e-examples", "the shipped configuration is accepted", examples),
+        Row("e2e-histograms-native", "Prometheus reads native histograms by protobuf", lambda: native_histograms(["--enable-feature=native-histograms"])),
+        Row("e2e-histograms-classic", "Prometheus reads the same histograms as text", lambda: native_histograms([])),
         Row("e2e-web-config", "TLS, client certificates, users, reload, guesses", web_config),
         Row("e2e-bad-web-config", "bad web configuration: one line, exit 2", bad_web_config),
         Row("e2e-port-in-use", "port in use: one line, exit 2", port_in_use),
