@@ -16,7 +16,9 @@
 #include <mutex>
 #include <thread>
 
+#include "exporter/base/control_socket.h"
 #include "exporter/base/version.h"
+#include "exporter/check_command.h"
 #include "exporter/kernel/dcb_netlink.h"
 #include "exporter/kernel/dcb_recorded.h"
 #include "exporter/kernel/ethtool_live.h"
@@ -35,6 +37,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kStopGrace{10000};
 constexpr std::chrono::milliseconds kPrintBudget{9500};
+constexpr std::chrono::milliseconds kFreshVerdict{5000};
 
 // True for a mounted sysfs, wherever it is mounted: reading it can reach a driver.
 bool is_sysfs(const std::string& path) {
@@ -58,10 +61,14 @@ double unix_time() { return static_cast<double>(std::time(nullptr)); }
 // One running exporter: what the signal loop and the routes share.
 class Daemon {
  public:
-  Daemon(Options options, ReadOptions read_options, std::shared_ptr<const Host> host)
+  Daemon(Options options, ReadOptions read_options, std::shared_ptr<const Host> host,
+         std::shared_ptr<const Profile> profile, SinceStore::Mode mode)
       : options_(std::move(options)),
         read_options_(std::move(read_options)),
-        engine_(std::move(host), engine_config(options_)) {
+        engine_(std::move(host), engine_config(options_)),
+        health_(usable_state_directory(options_), mode) {
+    health_.set_profile(std::move(profile));
+    context_.health = &health_;
     own_.reload_timestamp.Set(unix_time());
     context_.engine = &engine_;
     context_.own = &own_;
@@ -74,6 +81,15 @@ class Daemon {
   RouteContext& context() { return context_; }
   Engine& engine() { return engine_; }
 
+  // Answers one request of the control socket.
+  tl::expected<std::string, std::string> control(std::string_view verb, std::string_view argument) {
+    if (verb != "check" || !argument.empty()) return tl::unexpected(std::string("no such request; there is: check"));
+    // A verdict without a look back is made anew: by now there may be one.
+    auto verdict = health_.recent(kFreshVerdict);
+    if (!verdict || !verdict->second_sample) verdict = health_.judge(engine_.collect(kPrintBudget));
+    return to_json(*verdict, true);
+  }
+
   bool reload(std::string& why) {
     const std::lock_guard lock(reload_mutex_);
     auto fresh = read_options_();
@@ -83,7 +99,15 @@ class Daemon {
       log::error("configuration not reloaded, the old one stays", {{"err", why}});
       return false;
     }
+    auto profile = load_profile(*fresh);
+    if (!profile) {
+      why = profile.error();
+      own_.reload_successful.Set(0);
+      log::error("profile not reloaded, the old one stays, and so does the configuration", {{"err", why}});
+      return false;
+    }
     warn_of_restart(*fresh);
+    health_.set_profile(std::move(*profile));
     log::set_level(fresh->log_level);
     log::set_format(fresh->log_format);
     engine_.configure(engine_config(*fresh));
@@ -99,23 +123,30 @@ class Daemon {
     if (fresh.listen_addresses != options_.listen_addresses || fresh.telemetry_path != options_.telemetry_path ||
         fresh.max_requests != options_.max_requests || fresh.enable_lifecycle != options_.enable_lifecycle ||
         fresh.web_config_file != options_.web_config_file || fresh.sysfs != options_.sysfs ||
-        fresh.procfs != options_.procfs)
-      log::warn("changes of web and path settings take effect after a restart");
+        fresh.procfs != options_.procfs || fresh.state_dir != options_.state_dir ||
+        fresh.control_socket != options_.control_socket)
+      log::warn("changes of web, path, state and socket settings take effect after a restart");
   }
 
   Options options_;
   ReadOptions read_options_;
   Engine engine_;
+  Health health_;
   OwnMetrics own_;
   RouteContext context_;
   std::mutex reload_mutex_;
 };
 
-// A worker may hang in the kernel for good; ordinary exit would run destructors under its feet.
-[[noreturn]] void leave(int code) {
-  std::fflush(stdout);
-  std::fflush(stderr);
-  _exit(code);
+// Without a socket `check` reads the host by itself, so that no socket is no reason not to serve.
+std::unique_ptr<ControlServer> open_control(const Options& options, Daemon& daemon) {
+  if (options.control_socket.empty()) return nullptr;
+  auto server = ControlServer::start(
+      options.control_socket,
+      [&daemon](std::string_view verb, std::string_view argument) { return daemon.control(verb, argument); });
+  if (server) return std::move(*server);
+  log::info("no control socket; check reads the host by itself",
+            {{"path", options.control_socket}, {"err", server.error().message()}});
+  return nullptr;
 }
 
 void say_what_is_read(const Options& options, const Host& host) {
@@ -154,6 +185,12 @@ std::shared_ptr<const PciConfigFiles> open_pci_config(const Host& host,
 }
 
 }  // namespace
+
+void leave(int code) {
+  std::fflush(stdout);
+  std::fflush(stderr);
+  _exit(code);
+}
 
 std::vector<CollectorChoice> collector_choices() {
   std::vector<CollectorChoice> choices;
@@ -226,7 +263,12 @@ int print_once(const Options& options) {
     std::fprintf(stderr, "roce_exporter: %s\n", host.error().message().c_str());
     return 2;
   }
-  Daemon daemon(options, nullptr, std::move(*host));
+  auto profile = load_profile(options);
+  if (!profile) {
+    std::fprintf(stderr, "roce_exporter: %s\n", profile.error().c_str());
+    return 2;
+  }
+  Daemon daemon(options, nullptr, std::move(*host), std::move(*profile), SinceStore::Mode::kReadOnly);
   const std::string text = metrics_text(daemon.context(), kPrintBudget, {});
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
@@ -253,7 +295,12 @@ int serve(const Options& options, const ReadOptions& read_options) {
   say_what_is_read(options, **host);
   const bool live = (*host)->live;
   const auto nvme_events = (*host)->nvme_events;
-  Daemon daemon(options, read_options, std::move(*host));
+  auto profile = load_profile(options);
+  if (!profile) {
+    std::fprintf(stderr, "roce_exporter: %s\n", profile.error().c_str());
+    return 2;
+  }
+  Daemon daemon(options, read_options, std::move(*host), std::move(*profile), SinceStore::Mode::kReadWrite);
 
   web::ServerOptions server_options;
   server_options.listen_addresses = options.listen_addresses;
@@ -280,6 +327,8 @@ int serve(const Options& options, const ReadOptions& read_options) {
       log::debug("no uevents; devices are listed at each scrape anyway", {{"err", started.error().message()}});
   }
 
+  const auto control = open_control(options, daemon);
+
   for (const std::string& url : (*server)->urls())
     log::info("serving", {{"url", url + options.telemetry_path}, {"version", kVersion}});
   sd_notify(0, "READY=1");
@@ -299,6 +348,8 @@ int serve(const Options& options, const ReadOptions& read_options) {
   sd_notify(0, "STOPPING=1");
   (*server)->stop(kStopGrace);
   monitor.reset();
+  // Its destructor would wait for an answer that may hang.
+  if (control) ::unlink(options.control_socket.c_str());
   leave(0);
 }
 

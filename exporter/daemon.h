@@ -24,6 +24,10 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options);
 
 EngineConfig engine_config(const Options& options);
 
+// Ends the program at once. A worker may hang in the kernel for good; ordinary exit would run destructors under its
+// feet.
+[[noreturn]] void leave(int code);
+
 // Serves until SIGTERM or SIGINT; exit code.
 int serve(const Options& options, const ReadOptions& read_options);
 

@@ -5,9 +5,19 @@
 #include <exception>
 
 #include "exporter/catalog/reference.h"
+#include "exporter/check_command.h"
 #include "exporter/daemon.h"
+#include "exporter/health/checks_reference.h"
 
 namespace {
+
+// A configuration file or a profile, by its first keys.
+roce::Exit check_file(const std::string& file, const std::vector<roce::CollectorChoice>& choices) {
+  if (!roce::is_profile_file(file)) return roce::check_config(file, choices);
+  const auto profile = roce::read_profile(file);
+  if (!profile) return {2, {}, profile.error() + "\n"};
+  return {0, file + ": ok (profile)\n", {}};
+}
 
 int run(int argc, char** argv) {
   using roce::Options;
@@ -23,6 +33,13 @@ int run(int argc, char** argv) {
   switch (options->command) {
     case Options::Command::kPrint:
       return roce::print_once(*options);
+    case Options::Command::kCheck:
+      roce::check_once(*options);
+    case Options::Command::kProfileInit:
+      roce::profile_init(*options);
+    case Options::Command::kChecksReference:
+      std::fputs(roce::checks_reference_markdown().c_str(), stdout);
+      return 0;
     case Options::Command::kMetricsReference: {
       const std::string text =
           options->reference_format == "json" ? roce::metrics_reference_json() : roce::metrics_reference_markdown();
@@ -30,7 +47,7 @@ int run(int argc, char** argv) {
       return 0;
     }
     case Options::Command::kCheckConfig: {
-      const roce::Exit result = roce::check_config(options->check_config_target, choices);
+      const roce::Exit result = check_file(options->check_config_target, choices);
       std::fputs(result.out.c_str(), stdout);
       std::fputs(result.err.c_str(), stderr);
       return result.code;

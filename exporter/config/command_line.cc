@@ -15,22 +15,35 @@
 namespace roce {
 namespace {
 
+using config::CommandFlag;
 using config::Kind;
 using config::ParsedFlags;
+using config::Problem;
 using config::Setting;
 
 constexpr std::string_view kProgram = "roce_exporter";
 
 std::optional<Exit> set_command(const ParsedFlags& parsed, Options& options) {
-  if (parsed.command == "print") options.command = Options::Command::kPrint;
-  if (parsed.command == "metrics-reference") options.command = Options::Command::kMetricsReference;
+  using enum Options::Command;
+  if (parsed.command == "print") options.command = kPrint;
+  if (parsed.command == "check") options.command = kCheck;
+  if (parsed.command == "metrics-reference") options.command = kMetricsReference;
+  if (parsed.command == "checks-reference") options.command = kChecksReference;
+  if (parsed.command == "profile") {
+    options.command = kProfileInit;
+    if (parsed.argument != "init")
+      return config::refuse(kProgram,
+                            "profile: " + Problem{config::ticked(parsed.argument), "profile init", {}}.text());
+  }
   if (parsed.command == "check-config") {
-    options.command = Options::Command::kCheckConfig;
+    options.command = kCheckConfig;
     options.check_config_target = parsed.argument;
   }
-  if (const auto* format = parsed.find("format")) {
-    if (const auto problem = config::set_reference_format(options, format->front()))
-      return config::refuse(kProgram, "format", *problem);
+  for (const CommandFlag& own : config::command_flags()) {
+    const auto* given = own.command == parsed.command ? parsed.find(own.flag) : nullptr;
+    if (given == nullptr) continue;
+    for (const std::string& value : *given)
+      if (const auto problem = own.set(options, value)) return config::refuse(kProgram, own.flag, *problem);
   }
   return {};
 }
@@ -76,8 +89,13 @@ tl::expected<Options, Exit> read_arguments(std::vector<std::string> arguments,
     flags.push_back({std::string(setting.flag), setting.kind, std::string(setting.value), {}});
   for (const CollectorChoice& collector : collectors)
     flags.push_back({fmt::format("collector.{}", collector.name), Kind::kSwitch, {}, {}});
-  flags.push_back({"format", Kind::kText, "markdown|json", {"metrics-reference"}});
-  const std::vector<config::Command> commands{{"print"}, {"check-config", "FILE"}, {"metrics-reference"}};
+  for (const CommandFlag& own : config::command_flags()) {
+    const Kind kind = own.value.empty() ? Kind::kSwitch : own.repeatable ? Kind::kList : Kind::kText;
+    flags.push_back({std::string(own.flag), kind, std::string(own.value), {std::string(own.command)}});
+  }
+  std::vector<config::Command> commands;
+  for (const config::CommandHelp& command : config::commands())
+    commands.push_back({std::string(command.name), std::string(command.arguments)});
 
   auto parsed = config::parse_flags(kProgram, flags, commands, std::move(arguments));
   if (!parsed) return tl::unexpected(std::move(parsed).error());
@@ -90,6 +108,36 @@ tl::expected<Options, Exit> read_arguments(std::vector<std::string> arguments,
   return options;
 }
 
+tl::expected<Options, Exit> parse_with_file(const std::vector<std::string>& arguments,
+                                            const std::vector<CollectorChoice>& collectors) {
+  auto options = read_arguments(arguments, collectors);
+  if (!options || options->config_file.empty()) return options;
+  using enum Options::Command;
+  const Options::Command command = options->command;
+  if (command != kServe && command != kPrint && command != kCheck && command != kProfileInit) return options;
+  auto with_file = apply_config_file(options->config_file, *options, options->set_by_flag, collectors);
+  if (!with_file) return tl::unexpected(config::refuse(kProgram, with_file.error()));
+  return std::move(*with_file);
+}
+
+// Whether the first word that is no flag and no value of one is this command.
+bool asks_for(const std::vector<std::string>& arguments, std::string_view command) {
+  const auto takes_value = [](std::string_view flag) {
+    for (const CommandFlag& own : config::command_flags())
+      if (own.flag == flag && !own.value.empty()) return true;
+    for (const Setting& setting : config::settings())
+      if (setting.flag == flag) return setting.kind != Kind::kSwitch;
+    return false;
+  };
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view argument = arguments[i];
+    if (!argument.starts_with("-")) return argument == command;
+    const bool has_value = argument.find('=') != std::string_view::npos;
+    if (!has_value && argument.starts_with("--") && takes_value(argument.substr(2))) ++i;
+  }
+  return false;
+}
+
 }  // namespace
 
 tl::expected<Options, Exit> parse_command_line(int argc, const char* const* argv,
@@ -97,12 +145,10 @@ tl::expected<Options, Exit> parse_command_line(int argc, const char* const* argv
   try {
     std::vector<std::string> arguments;
     for (int i = 1; i < argc; ++i) arguments.emplace_back(argv[i]);
-    auto options = read_arguments(std::move(arguments), collectors);
-    if (!options || options->config_file.empty()) return options;
-    if (options->command != Options::Command::kServe && options->command != Options::Command::kPrint) return options;
-    auto with_file = apply_config_file(options->config_file, *options, options->set_by_flag, collectors);
-    if (!with_file) return tl::unexpected(config::refuse(kProgram, with_file.error()));
-    return std::move(*with_file);
+    auto options = parse_with_file(arguments, collectors);
+    // What calls `check` takes 1 and 2 for verdicts.
+    if (!options && options.error().code == 2 && asks_for(arguments, "check")) options.error().code = 3;
+    return options;
   } catch (const std::exception& error) {
     return tl::unexpected(config::refuse(kProgram, config::one_line(error.what(), 200)));
   }

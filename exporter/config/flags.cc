@@ -27,8 +27,9 @@ class CommandLine {
       if (!command.argument.empty()) arguments_[command.name] = app->add_option(command.argument);
     }
     for (const Flag& flag : flags) {
-      if (flag.commands.empty()) add(app_, flag);
-      for (const std::string& command : flag.commands) add(*app_.get_subcommand(command), flag);
+      auto& options = options_.emplace_back();
+      if (flag.commands.empty()) options.push_back(add(app_, flag));
+      for (const std::string& command : flag.commands) options.push_back(add(*app_.get_subcommand(command), flag));
     }
   }
 
@@ -56,8 +57,10 @@ class CommandLine {
       }
       parsed.argument = argument->results().front();
     }
-    for (const Flag& flag : flags_) {
-      auto given = values(flag);
+    for (std::size_t i = 0; i < flags_.size(); ++i) {
+      const Flag& flag = flags_[i];
+      if (!taken_by(flag, parsed.command)) continue;
+      auto given = values(i);
       if (given.empty()) continue;
       if (given.size() > 1 && flag.kind != Kind::kList) {
         return tl::unexpected(
@@ -72,25 +75,38 @@ class CommandLine {
   }
 
  private:
-  void add(CLI::App& app, const Flag& flag) {
-    const bool is_switch = flag.kind == Kind::kSwitch;
-    options_[flag.name].push_back(
-        is_switch ? app.add_flag(fmt::format("--{0},!--no-{0}", flag.name))
-                  : app.add_option("--" + flag.name)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll));
-    if (!flag.commands.empty()) return;
-    names_.push_back(flag.name);
-    if (is_switch) names_.push_back("no-" + flag.name);
+  static CLI::Option* add(CLI::App& app, const Flag& flag) {
+    if (flag.kind == Kind::kSwitch) return app.add_flag(fmt::format("--{0},!--no-{0}", flag.name));
+    return app.add_option("--" + flag.name)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
 
-  const Flag* find(std::string_view name) const {
-    const auto found = std::find_if(flags_.begin(), flags_.end(), [&](const Flag& f) { return f.name == name; });
-    return found == flags_.end() ? nullptr : &*found;
+  static bool taken_by(const Flag& flag, std::string_view command) {
+    return flag.commands.empty() ||
+           std::find(flag.commands.begin(), flag.commands.end(), command) != flag.commands.end();
+  }
+
+  // The flag of this name that the command takes, else another command's.
+  const Flag* find(std::string_view name, std::string_view command) const {
+    const Flag* found = nullptr;
+    for (const Flag& flag : flags_)
+      if (flag.name == name && (found == nullptr || taken_by(flag, command))) found = &flag;
+    return found;
+  }
+
+  // Of the arguments the first that is one, before any is parsed: a command's name as the value of a flag is rare, and
+  // only decides which of two flags a message is about.
+  std::string_view command_of(const std::vector<std::string>& arguments) const {
+    for (const std::string& argument : arguments)
+      for (const Command& command : commands_)
+        if (argument == command.name) return command.name;
+    return {};
   }
 
   // CLI11 takes the next argument for the value of "--flag=", and a flag for the value of the flag before it. Empty
   // values are kept aside here, missing ones refused.
   std::optional<Exit> take_empty_values(std::vector<std::string>& arguments) {
     std::vector<std::string> kept;
+    const std::string_view command = command_of(arguments);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const std::string& argument = arguments[i];
       if (argument == "--") {
@@ -99,7 +115,7 @@ class CommandLine {
       }
       const std::size_t equals = argument.find('=');
       const std::string name = argument.starts_with("--") ? argument.substr(2, equals - 2) : std::string();
-      const Flag* flag = find(name);
+      const Flag* flag = find(name, command);
       if (equals != std::string::npos && equals + 1 == argument.size() && flag != nullptr) {
         empty_.push_back(name);
         continue;
@@ -137,25 +153,33 @@ class CommandLine {
       return refuse(program_, "command: " + Problem{ticked(extra), either(views), nearest(extra, names)}.text());
     }
     const std::string name = extra.substr(0, extra.find('='));
-    if (const Flag* flag = find(name.starts_with("--") ? std::string_view(name).substr(2) : "");
-        flag != nullptr && !flag->commands.empty()) {
-      std::vector<std::string> places;
-      for (const std::string& command : flag->commands) places.push_back(fmt::format("{} {}", command, name));
+    std::vector<std::string> places;
+    for (const Flag& flag : flags_)
+      if (name == "--" + flag.name)
+        for (const std::string& command : flag.commands) places.push_back(fmt::format("{} {}", command, name));
+    if (!places.empty()) {
       const std::vector<std::string_view> views(places.begin(), places.end());
       return refuse(program_, fmt::format("found `{}` outside its command, allowed {}", name, either(views)));
     }
     // One dash too few is a near miss too, whatever follows.
     const std::string dashed = name.starts_with("--") ? name : "-" + name;
-    std::string meant = nearest(dashed.substr(2), names_);
+    std::vector<std::string> names;
+    const std::string given = app_.get_subcommands().empty() ? "" : app_.get_subcommands().front()->get_name();
+    for (const Flag& flag : flags_) {
+      if (!taken_by(flag, given)) continue;
+      names.push_back(flag.name);
+      if (flag.kind == Kind::kSwitch) names.push_back("no-" + flag.name);
+    }
+    std::string meant = nearest(dashed.substr(2), names);
     if (!meant.empty()) meant.insert(0, "--");
     return refuse(program_, Problem{"the unknown flag " + ticked(name), "the flags that --help lists", meant}.text());
   }
 
-  std::vector<std::string> values(const Flag& flag) const {
+  std::vector<std::string> values(std::size_t index) const {
     std::vector<std::string> all;
-    for (const CLI::Option* option : options_.at(flag.name))
+    for (const CLI::Option* option : options_[index])
       if (option->count() > 0) all.insert(all.end(), option->results().begin(), option->results().end());
-    all.insert(all.end(), static_cast<std::size_t>(std::count(empty_.begin(), empty_.end(), flag.name)), "");
+    all.insert(all.end(), static_cast<std::size_t>(std::count(empty_.begin(), empty_.end(), flags_[index].name)), "");
     return all;
   }
 
@@ -165,9 +189,8 @@ class CommandLine {
   CLI::App app_;
   CLI::Option* help_ = nullptr;
   CLI::Option* version_ = nullptr;
-  std::map<std::string, CLI::Option*> arguments_;             // by command
-  std::map<std::string, std::vector<CLI::Option*>> options_;  // by flag
-  std::vector<std::string> names_;                            // of flags that stand anywhere
+  std::map<std::string, CLI::Option*> arguments_;   // by command
+  std::vector<std::vector<CLI::Option*>> options_;  // as flags_
   std::vector<std::string> empty_;
 };
 

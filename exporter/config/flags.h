@@ -37,8 +37,9 @@ enum class Kind {
 struct Flag {
   std::string name;  // without dashes
   Kind kind = Kind::kText;
-  std::string value;                  // what stands for the value in messages; empty for a switch
-  std::vector<std::string> commands;  // the commands that take it; empty: all, and none
+  std::string value;  // what stands for the value in messages; empty for a switch
+  std::vector<std::string>
+      commands;  // that take it (another row may have the same name for others); empty: all, and none
   std::string group = {}, help = {};  // for help_of_flags()
   std::string by_default = {};        // empty: not told
 };

@@ -62,13 +62,17 @@ std::string help_text(const std::vector<CollectorChoice>& collectors) {
   std::string out =
       "usage: roce_exporter [FLAGS] [COMMAND]\n\n"
       "Publishes the RDMA and RoCE state of this host for Prometheus.\n\n"
-      "Commands (none: serve):\n"
-      "  print\n"
-      "      Collect once and write the metrics to standard output.\n"
-      "  check-config FILE\n"
-      "      Check a configuration file and say what is wrong with it.\n"
-      "  metrics-reference [--format=markdown|json]\n"
-      "      Describe every metric that can be published.\n\n";
+      "Commands (none: serve):\n";
+  for (const CommandHelp& command : commands()) {
+    out += fmt::format("  {}{}{}\n", command.name, command.arguments.empty() ? "" : " ", command.arguments);
+    append_wrapped(out, command.help, kIndent);
+    for (const CommandFlag& flag : command_flags()) {
+      if (flag.command != command.name) continue;
+      out += fmt::format("      --{}{}{}\n", flag.flag, flag.value.empty() ? "" : "=", flag.value);
+      append_wrapped(out, flag.help, 2 * kIndent);
+    }
+  }
+  out += '\n';
   append_wrapped(out,
                  "A value follows its flag after = or a blank. A switch is turned on by --NAME or --NAME=true, off by "
                  "--no-NAME or --NAME=false. Flags may stand before or after the command.",

@@ -23,7 +23,7 @@ struct DeviceFilter {
 };
 
 struct Options {
-  enum class Command { kServe, kPrint, kCheckConfig, kMetricsReference };
+  enum class Command { kServe, kPrint, kCheck, kProfileInit, kCheckConfig, kMetricsReference, kChecksReference };
   Command command = Command::kServe;
 
   // web
@@ -51,6 +51,20 @@ struct Options {
 
   bool compat_node_infiniband = false;
   bool hide_identity = false;
+
+  // health
+  std::string profile_file;
+  std::string state_dir = "/var/lib/roce_exporter";
+  std::string control_socket = "/run/roce_exporter/control.sock";  // empty: none
+
+  // the command check
+  std::string check_format = "text";
+  std::vector<std::string> check_devices;
+  std::vector<std::string> check_only;
+  std::vector<std::string> check_classes;
+  bool check_without_daemon = false;
+  bool check_advice = false;
+  std::chrono::milliseconds check_window{2000};
 
   std::string config_file;
   std::string check_config_target;            // check-config FILE

@@ -49,13 +49,46 @@ Outcome set_sampler_interval(std::string_view text, std::chrono::milliseconds& o
   return {};
 }
 
+Outcome set_window(std::string_view text, std::chrono::milliseconds& out) {
+  std::chrono::microseconds window{};
+  if (auto problem = set_duration(text, std::chrono::seconds(1), std::chrono::minutes(10), {}, window)) return problem;
+  out = std::chrono::duration_cast<std::chrono::milliseconds>(window);
+  return {};
+}
+
+Outcome set_control_socket(std::string_view text, std::string& out) {
+  if (text.empty() || text == "off") {
+    out.clear();
+    return {};
+  }
+  // What the kernel's address of a Unix socket holds.
+  if (text.size() > 107 || !text.starts_with('/') || text.ends_with('/') || text.find('\0') != std::string_view::npos)
+    return Problem{ticked(text), "off, or an absolute path of at most 107 bytes", {}};
+  out = text;
+  return {};
+}
+
+Outcome add_text(std::string_view text, std::string_view allowed, std::vector<std::string>& out) {
+  if (text.empty() || text.size() > 256) return Problem{ticked(text), std::string(allowed), {}};
+  out.emplace_back(text);
+  return {};
+}
+
 constexpr std::array<std::string_view, 2> kReferenceFormats{"markdown", "json"};
+constexpr std::array<std::string_view, 5> kCheckFormats{"text", "json", "nagios", "npd", "tsv"};
+constexpr std::array<std::string_view, 4> kClasses{"fault", "drift", "capacity", "unknown"};
+
+template <std::size_t N>
+bool one_of(std::string_view text, const std::array<std::string_view, N>& words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
 
 std::string on_off(bool value) { return value ? "on" : "off"; }
 
 constexpr std::string_view kWeb = "Web";
 constexpr std::string_view kSources = "Where to read";
 constexpr std::string_view kCollectors = "Collectors";
+constexpr std::string_view kHealth = "Health";
 constexpr std::string_view kGeneral = "General";
 
 constexpr Setting kSettings[] = {
@@ -137,6 +170,19 @@ constexpr Setting kSettings[] = {
        return o.sampler_interval.count() == 0 ? std::string("off") : fmt::format("{}ms", o.sampler_interval.count());
      }},
 
+    {"profile.file", "health.profile_file", Kind::kText, kHealth, "FILE",
+     "What this host should look like, in YAML; check, /health and metrics compare.",
+     [](Options& o, std::string_view text) { return set_file(text, false, "a file that can be read", o.profile_file); },
+     [](const Options& o) { return o.profile_file; }},
+    {"state.dir", "health.state_dir", Kind::kText, kHealth, "DIR",
+     "Where to keep since when findings are there, over restarts. The default is used where it exists.",
+     [](Options& o, std::string_view text) { return set_directory(text, Options().state_dir, o.state_dir); },
+     [](const Options& o) { return o.state_dir; }},
+    {"control.socket", "health.control_socket", Kind::kText, kHealth, "PATH",
+     "Unix socket on which check asks the running exporter, or off. Its directory must exist.",
+     [](Options& o, std::string_view text) { return set_control_socket(text, o.control_socket); },
+     [](const Options& o) { return o.control_socket.empty() ? std::string("off") : o.control_socket; }},
+
     {"compat.node-infiniband", "compat.node_infiniband", Kind::kSwitch, kGeneral, "",
      "Also publish the infiniband family of node_exporter, under its names.",
      [](Options& o, std::string_view text) { return parse_switch(text, o.compat_node_infiniband); },
@@ -161,14 +207,55 @@ constexpr Setting kSettings[] = {
      [](const Options& o) { return std::string(name_of(o.log_format)); }},
 };
 
+constexpr CommandFlag kCommandFlags[] = {
+    {"check", "format", "text|json|nagios|npd|tsv", "Form of the answer.", false,
+     [](Options& o, std::string_view text) -> Outcome {
+       if (!one_of(text, kCheckFormats)) return not_one_of(text, kCheckFormats);
+       o.check_format = text;
+       return {};
+     }},
+    {"check", "device", "NAME", "Show what concerns this device alone. May be given several times.", true,
+     [](Options& o, std::string_view text) { return add_text(text, "the name of a device", o.check_devices); }},
+    {"check", "only", "CHECK", "Show the findings of this check alone. May be given several times.", true,
+     [](Options& o, std::string_view text) { return add_text(text, "the id of a check", o.check_only); }},
+    {"check", "class", "CLASS", "Show findings of this class alone: fault, drift, capacity or unknown.", true,
+     [](Options& o, std::string_view text) -> Outcome {
+       if (!one_of(text, kClasses)) return not_one_of(text, kClasses);
+       o.check_classes.emplace_back(text);
+       return {};
+     }},
+    {"check", "no-daemon", "", "Read this host now instead of asking the running exporter.", false,
+     [](Options& o, std::string_view text) { return parse_switch(text, o.check_without_daemon); }},
+    {"check", "window", "DURATION", "Time between the two readings where no exporter is asked: 1s to 10m.", false,
+     [](Options& o, std::string_view text) { return set_window(text, o.check_window); }},
+    {"check", "advice", "", "Also run the checks that only advise. Implies --no-daemon.", false,
+     [](Options& o, std::string_view text) { return parse_switch(text, o.check_advice); }},
+    {"metrics-reference", "format", "markdown|json", "Form of the reference.", false,
+     [](Options& o, std::string_view text) -> Outcome {
+       if (!one_of(text, kReferenceFormats)) return not_one_of(text, kReferenceFormats);
+       o.reference_format = text;
+       return {};
+     }},
+};
+
+constexpr CommandHelp kCommands[] = {
+    {"print", "", "Collect once and write the metrics to standard output."},
+    {"check", "",
+     "Say whether the storage links of this host are fit for work, and why not. Exit code 0 ok, 1 warning, 2 "
+     "critical, 3 unknown or a mistake; with npd 0 ok or warning, 1 critical, 2 unknown."},
+    {"profile", "init",
+     "Write a profile of what is found to standard output. Exit code 1 where values failed a check."},
+    {"check-config", "FILE", "Check a configuration file or a profile and say what is wrong with it."},
+    {"metrics-reference", "", "Describe every metric that can be published."},
+    {"checks-reference", "", "Describe every check."},
+};
+
 }  // namespace
 
 std::span<const Setting> settings() { return kSettings; }
 
-std::optional<Problem> set_reference_format(Options& options, std::string_view text) {
-  if (text != "markdown" && text != "json") return not_one_of(text, kReferenceFormats);
-  options.reference_format = text;
-  return {};
-}
+std::span<const CommandFlag> command_flags() { return kCommandFlags; }
+
+std::span<const CommandHelp> commands() { return kCommands; }
 
 }  // namespace roce::config

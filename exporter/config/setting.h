@@ -20,7 +20,23 @@ using Setting = SettingOf<Options>;
 
 std::span<const Setting> settings();
 
-// markdown or json.
-std::optional<Problem> set_reference_format(Options& options, std::string_view text);
+// A flag that only one command takes. Rows are in setting.cc too.
+struct CommandFlag {
+  std::string_view command;
+  std::string_view flag;   // long name without dashes
+  std::string_view value;  // what stands for the value in the help; empty for a switch
+  std::string_view help;
+  bool repeatable;
+  std::optional<Problem> (*set)(Options&, std::string_view text);
+};
+
+std::span<const CommandFlag> command_flags();
+
+struct CommandHelp {
+  std::string_view name;
+  std::string_view arguments;
+  std::string_view help;
+};
+std::span<const CommandHelp> commands();
 
 }  // namespace roce::config

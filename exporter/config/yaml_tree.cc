@@ -131,7 +131,8 @@ class Builder {
 
   std::optional<YamlError> open(YamlNode::Kind kind, fy_token* tag, fy_token* anchor) {
     if (auto problem = refuse_decoration(tag, anchor)) return problem;
-    if (open_.size() >= kMaxDepth) return error(fmt::format("found more than {} levels of nesting, allowed fewer", kMaxDepth));
+    if (open_.size() >= kMaxDepth)
+      return error(fmt::format("found more than {} levels of nesting, allowed fewer", kMaxDepth));
     open_.emplace_back();
     open_.back().node.kind = kind;
     open_.back().node.line = line_;

@@ -1,105 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/health/verdict.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <map>
+#include <array>
 #include <nlohmann/json.hpp>
-#include <set>
-
-#include "exporter/catalog/catalog.h"
+#include <utility>
 
 namespace roce {
 namespace {
 
-using PortKey = std::pair<std::string, std::string>;  // device, port
+using nlohmann::json;
 
-constexpr double kActive = 4;
+constexpr std::array<std::pair<Status, std::string_view>, 5> kNames{{{Status::kOk, "ok"},
+                                                                     {Status::kWarning, "warning"},
+                                                                     {Status::kCritical, "critical"},
+                                                                     {Status::kUnknown, "unknown"},
+                                                                     {Status::kInfo, "info"}}};
 
-// Active RoCE ports without any routable RoCE v2 GID: connections that leave the subnet cannot be made.
-void find_missing_gids(const Page& page, Verdict& verdict) {
-  std::set<PortKey> active;
-  std::map<PortKey, double> routable;
-  for (const SampleBatch* batch : page.batches()) {
-    for (const SampleBatch::Sample& sample : batch->samples()) {
-      if (sample.metric == &metric::port_state && sample.value.as_double() >= kActive)
-        active.emplace(batch->label(sample, 0), batch->label(sample, 1));
-      else if (sample.metric == &metric::port_gid_routable_entries)
-        routable[{std::string(batch->label(sample, 0)), std::string(batch->label(sample, 1))}] +=
-            sample.value.as_double();
-    }
+int rank(Status status) {
+  switch (status) {
+    case Status::kOk:
+      return 0;
+    case Status::kInfo:
+      return 1;
+    case Status::kWarning:
+      return 2;
+    case Status::kUnknown:
+      return 3;
+    case Status::kCritical:
+      return 4;
   }
-  for (const auto& [port, count] : routable) {
-    if (count != 0 || !active.contains(port)) continue;
-    Finding finding;
-    finding.id = "gid-missing";
-    finding.finding_class = "fault";
-    finding.severity = Status::kWarning;
-    finding.object = port.first + "/" + port.second;
-    finding.summary = "the active port has no routable RoCE v2 GID";
-    finding.found = "0 routable RoCE v2 entries in the GID table";
-    finding.expected = "at least one, from an IPv4 or a routable IPv6 address of the port's netdev";
-    finding.next_step = "look at the addresses of the netdev: ip addr show";
-    verdict.findings.push_back(std::move(finding));
-  }
+  return 0;
 }
 
-void find_failing_sources(const Page& page, Verdict& verdict) {
-  for (const SourceState& source : page.sources) {
-    if (source.ok) continue;
-    Finding finding;
-    finding.id = "source-failing";
-    finding.finding_class = "unknown";
-    finding.severity = Status::kWarning;
-    finding.object = source.device.empty() ? source.collector : source.collector + "/" + source.device;
-    finding.summary = "this source cannot be judged: it gave no complete answer";
-    finding.found = source.reason;
-    finding.expected = "an answer within the deadline";
-    finding.next_step = source.detail;
-    verdict.findings.push_back(std::move(finding));
-  }
+std::string text_of(const json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
 }
+
+// Calls f for each object of the array under `key`.
+template <class F>
+void each_object(const json& root, const char* key, F f) {
+  const auto at = root.find(key);
+  if (at == root.end() || !at->is_array()) return;
+  for (const json& entry : *at)
+    if (entry.is_object()) f(entry);
+}
+
+// Fields that name something of the host, with the member that holds each.
+constexpr std::array<std::pair<const char*, std::string Finding::*>, 7> kDetails{{{"object", &Finding::object},
+                                                                                  {"summary", &Finding::summary},
+                                                                                  {"found", &Finding::found},
+                                                                                  {"expected", &Finding::expected},
+                                                                                  {"since", &Finding::since},
+                                                                                  {"next_step", &Finding::next_step},
+                                                                                  {"runbook", &Finding::runbook}}};
 
 }  // namespace
 
 std::string_view to_string(Status status) {
-  switch (status) {
-    case Status::kOk:
-      return "ok";
-    case Status::kWarning:
-      return "warning";
-    case Status::kCritical:
-      return "critical";
-    case Status::kUnknown:
-      return "unknown";
-  }
+  for (const auto& [value, name] : kNames)
+    if (value == status) return name;
   return "unknown";
 }
 
-Verdict judge(const Page& page) {
-  Verdict verdict;
-  verdict.sources = page.sources;
-  find_missing_gids(page, verdict);
-  find_failing_sources(page, verdict);
-  for (const Finding& finding : verdict.findings) verdict.status = std::max(verdict.status, finding.severity);
+std::optional<Status> parse_status(std::string_view text) {
+  for (const auto& [value, name] : kNames)
+    if (name == text) return value;
+  return std::nullopt;
+}
+
+Status worse(Status a, Status b) { return rank(a) < rank(b) ? b : a; }
+
+void conclude(Verdict& verdict) {
+  auto& findings = verdict.findings;
+  // The position breaks ties, so that the order of the table and of the page stays.
+  std::vector<std::size_t> order(findings.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const int ra = rank(findings[a].severity);
+    const int rb = rank(findings[b].severity);
+    return ra != rb ? ra > rb : a < b;
+  });
+  std::vector<Finding> sorted;
+  sorted.reserve(findings.size());
+  for (const std::size_t i : order) sorted.push_back(std::move(findings[i]));
+  findings = std::move(sorted);
+
+  verdict.status = Status::kOk;
+  for (const Finding& finding : findings)
+    if (finding.severity != Status::kInfo) verdict.status = worse(verdict.status, finding.severity);
   // With nothing readable there is no ground for any verdict, least of all a good one.
-  const bool blind = !page.sources.empty() && std::none_of(page.sources.begin(), page.sources.end(),
-                                                           [](const SourceState& source) { return source.ok; });
-  if (blind) verdict.status = Status::kUnknown;
-  return verdict;
+  const bool blind = !verdict.sources.empty() && std::none_of(verdict.sources.begin(), verdict.sources.end(),
+                                                              [](const SourceState& source) { return source.ok; });
+  if (blind) verdict.status = worse(verdict.status, Status::kUnknown);
 }
 
 std::string to_json(const Verdict& verdict, bool details) {
-  using nlohmann::json;
   json findings = json::array();
   for (const Finding& f : verdict.findings) {
     json entry{{"id", f.id}, {"class", f.finding_class}, {"severity", to_string(f.severity)}};
-    for (const auto& [key, value] :
-         {std::pair("object", &f.object), std::pair("summary", &f.summary), std::pair("found", &f.found),
-          std::pair("expected", &f.expected), std::pair("since", &f.since), std::pair("next_step", &f.next_step),
-          std::pair("runbook", &f.runbook)})
-      entry[key] = details ? *value : std::string();
+    for (const auto& [key, member] : kDetails) entry[key] = details ? f.*member : std::string();
     findings.push_back(std::move(entry));
   }
   json sources = json::array();
@@ -108,9 +109,54 @@ std::string to_json(const Verdict& verdict, bool details) {
                        {"device", details ? s.device : std::string()},
                        {"state", s.ok ? "ok" : "failing"},
                        {"reason", s.reason}});
-  const json result{
-      {"status", to_string(verdict.status)}, {"findings", std::move(findings)}, {"sources", std::move(sources)}};
+  json waived = json::array();
+  for (const Waived& w : verdict.waived)
+    waived.push_back({{"id", w.id},
+                      {"object", details ? w.object : std::string()},
+                      {"reason", details ? w.reason : std::string()},
+                      {"until", w.until}});
+  json not_judged = json::array();
+  for (const NotJudged& n : verdict.not_judged)
+    not_judged.push_back(
+        {{"id", n.id}, {"object", details ? n.object : std::string()}, {"reason", details ? n.reason : std::string()}});
+  const json result{{"status", to_string(verdict.status)},   {"findings", std::move(findings)},
+                    {"sources", std::move(sources)},         {"waived", std::move(waived)},
+                    {"not_judged", std::move(not_judged)},   {"devices", verdict.devices},
+                    {"second_sample", verdict.second_sample}};
   return result.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::optional<Verdict> verdict_from_json(std::string_view text) {
+  const json root = json::parse(text, nullptr, false);
+  if (!root.is_object()) return std::nullopt;
+  const auto status = parse_status(text_of(root, "status"));
+  if (!status || !root.contains("findings") || !root.contains("sources")) return std::nullopt;
+  Verdict verdict;
+  verdict.status = *status;
+  each_object(root, "findings", [&](const json& entry) {
+    Finding f;
+    f.id = text_of(entry, "id");
+    f.finding_class = text_of(entry, "class");
+    f.severity = parse_status(text_of(entry, "severity")).value_or(Status::kUnknown);
+    for (const auto& [key, member] : kDetails) f.*member = text_of(entry, key);
+    verdict.findings.push_back(std::move(f));
+  });
+  each_object(root, "sources", [&](const json& entry) {
+    verdict.sources.push_back({text_of(entry, "collector"), text_of(entry, "device"), text_of(entry, "state") == "ok",
+                               text_of(entry, "reason"), ""});
+  });
+  each_object(root, "waived", [&](const json& entry) {
+    verdict.waived.push_back(
+        {text_of(entry, "id"), text_of(entry, "object"), text_of(entry, "reason"), text_of(entry, "until")});
+  });
+  each_object(root, "not_judged", [&](const json& entry) {
+    verdict.not_judged.push_back({text_of(entry, "id"), text_of(entry, "object"), text_of(entry, "reason")});
+  });
+  if (const auto at = root.find("devices"); at != root.end() && at->is_number_unsigned())
+    verdict.devices = at->get<std::size_t>();
+  if (const auto at = root.find("second_sample"); at != root.end() && at->is_boolean())
+    verdict.second_sample = at->get<bool>();
+  return verdict;
 }
 
 }  // namespace roce

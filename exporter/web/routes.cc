@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "exporter/health/verdict.h"
 #include "exporter/metrics/exposition.h"
 #include "exporter/web/status_page.h"
 
@@ -83,10 +82,13 @@ Response answer_metrics(RouteContext& context, const Request& request) {
 
 // Identities are for this host, and for whom a web configuration let in by a certificate or a password.
 bool shows_identities(const Request& request) { return request.from_loopback || request.authenticated(); }
+Verdict verdict_on(RouteContext& context, const Page& page) {
+  return context.health != nullptr ? context.health->judge(page) : judge(page);
+}
 
 Response answer_health(RouteContext& context, const Request& request) {
   return limited(context, [&] {
-    const Verdict verdict = judge(context.engine->collect(kDefaultBudget));
+    const Verdict verdict = verdict_on(context, context.engine->collect(kDefaultBudget));
     Response response;
     response.content_type = "application/json";
     response.status = verdict.status == Status::kOk || verdict.status == Status::kWarning ? 200 : 503;
@@ -104,7 +106,8 @@ Response answer_status(RouteContext& context, const Request& request) {
     response.headers.emplace_back(
         "Content-Security-Policy",
         "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'");
-    response.body = render_status_page(page, judge(page), context.telemetry_path, shows_identities(request));
+    response.body =
+        render_status_page(page, verdict_on(context, page), context.telemetry_path, shows_identities(request));
     return response;
   });
 }
@@ -135,6 +138,8 @@ std::string metrics_text(RouteContext& context, std::chrono::milliseconds budget
   SampleBatch own;
   add_own_metrics(*context.own, context.engine->collections(), own);
   add_process_metrics(own);
+  // A page of single collectors is no ground for a verdict.
+  if (context.health != nullptr && only.empty()) context.health->add_metrics(page, own);
   std::vector<const SampleBatch*> batches = page.batches();
   batches.push_back(&own);
   return render_text(batches);

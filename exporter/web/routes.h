@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exporter/engine/engine.h"
+#include "exporter/health/health.h"
 #include "exporter/web/page_metrics.h"
 #include "exporter/web/server.h"
 
@@ -18,6 +19,7 @@ namespace roce {
 struct RouteContext {
   Engine* engine = nullptr;
   OwnMetrics* own = nullptr;
+  Health* health = nullptr;  // null: each page is judged by itself, and its metrics tell nothing of verdicts
   std::string telemetry_path = "/metrics";
   int max_requests = 40;
   bool lifecycle = false;                    // POST /-/reload

@@ -47,7 +47,7 @@ void read_command_line(std::string_view text) {
   const auto options = roce::parse_command_line(static_cast<int>(argv.size()), argv.data(), collectors());
   if (options || options.error().code == 0) return;
   std::string_view line = options.error().err;
-  require(options.error().code == 2 && line.ends_with('\n'), line);
+  require((options.error().code == 2 || options.error().code == 3) && line.ends_with('\n'), line);
   line.remove_suffix(1);
   require_one_line(line, "roce_exporter: ");
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the case folders of tests/cases: see tests/README.md for the form of an `expect` file."""
+import json
 import os
 import re
 import shutil
@@ -255,6 +256,33 @@ class Runner:
         """no-text REGEX: no line of the page matches."""
         found = [l for l in self.collect().text.split("\n") if re.search(text, l)]
         expect(not found, lambda: "\n".join(found[:8]))
+
+    def verdict(self):
+        """What `check` says of the present step, or /health of the running server."""
+        if self.mode == "serve":
+            if self.server is None:
+                self.collect()
+            return json.loads(self.server.get("/health", timeout=60).body)
+        source = self.source() if self.mode == "print" else [f"--replay={self.root}"]
+        self.one_call("check", "--no-daemon", "--format=json", "--window=1s", *source, *self.arguments())
+        expect(self.code in (0, 1, 2, 3) and self.out.startswith("{"), lambda: f"check: exit {self.code}: {self.err[:1500]}")
+        return json.loads(self.out)
+
+    def do_verdict(self, text):
+        """verdict STATUS: of check, or of /health of the running server."""
+        found = self.verdict()
+        expect(found["status"] == text, lambda: f"{found['status']}: {found['findings']}")
+
+    def do_finding(self, text):
+        """finding ID OBJECT: there is that finding."""
+        name, thing = text.split(None, 1)
+        found = self.verdict()["findings"]
+        expect([f for f in found if (f["id"], f["object"]) == (name, thing)], lambda: f"findings: {[(f['id'], f['object'], f['found']) for f in found]}")
+
+    def do_no_finding(self, text):
+        """no-finding ID: no finding of that check."""
+        found = [f for f in self.verdict()["findings"] if f["id"] == text]
+        expect(not found, lambda: f"found {found}")
 
     def do_exit(self, text):
         expect(self.code == int(text), f"exit {self.code}: {self.err[:800]}")

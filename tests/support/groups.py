@@ -11,6 +11,7 @@ import compat
 import e2e
 import fuzz
 import golden
+import health
 import sources
 from harness import ROOT, Group
 
@@ -26,6 +27,7 @@ ALL = [
     Group("cases", "field cases on the release build", cases.rows, workers=4),
     Group("golden", "exact pages per collector and case", golden.rows, workers=2),
     Group("e2e", "the serving program from outside", e2e.rows, workers=3),
+    Group("health", "check, its control socket, profiles, schedulers", health.rows, workers=3),
     Group("compat", "equal to Debian's prometheus-node-exporter", compat.rows),
     Group("alerts", "rules, runbooks, routing", alerts.rows),
     Group("reference", "generated documents are fresh", sources.reference_rows),

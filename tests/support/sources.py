@@ -18,6 +18,8 @@ BESIDE = {"config": {"base"}}
 ALSO = {"web": {"config"}}
 # The prober shares these with the exporter, and is known to none of it.
 SHARED = {"base", "metrics", "catalog", "web", "config"}
+# health reads its profile with the YAML reader and the wording of the configuration.
+ALSO = {"health": {"config"}}
 # Headers that cost a compiler a second or more: each in one .cc file of a program alone.
 HEAVY = {"CLI/": "exporter/config/", "nlohmann/": None, "libfyaml.h": "exporter/config/", "civetweb.h": "exporter/web/"}
 
@@ -67,7 +69,7 @@ def text_hygiene():
 
 
 def shell():
-    scripts = [p for p in tracked("") if p.endswith(".sh") or p in ("packaging/run", "packaging/install", "tests/run", ".ci/run")
+    scripts = [p for p in tracked("") if p.endswith(".sh") or p in ("packaging/run", "packaging/install", "packaging/integrations/roce-slurm-health", "tests/run", ".ci/run")
                or (p.startswith("tests/") and "." not in os.path.basename(p) and read_start(p).startswith(("#!/bin/bash", "#!/bin/sh")))]
     command("shellcheck", "-S", "warning", "-e", "SC1091,SC2148", *scripts)
 
@@ -162,8 +164,15 @@ def reference():
     expect(out == read("packaging/docs/metrics.md"), "packaging/docs/metrics.md is not what `roce_exporter metrics-reference` prints")
 
 
+def checks_reference():
+    code, out, err = exporter.call("checks-reference")
+    expect(code == 0, err)
+    expect(out == read("packaging/docs/checks.md"), "packaging/docs/checks.md is not what `roce_exporter checks-reference` prints")
+
+
 def reference_rows():
     return [Row("reference-metrics", "packaging/docs/metrics.md is what the program prints", reference),
+            Row("reference-checks", "packaging/docs/checks.md is what the program prints", checks_reference),
             Row("includes-alone", "every header compiles alone", stand_alone)]
 
 

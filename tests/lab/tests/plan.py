@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tests run on which machines of the lab, in the order in which these are booted."""
+import check
 import core
 import fault_map
 import made_faults
@@ -15,9 +16,11 @@ def boot(tag, what, up, tests, full_only=False):
 def rows():
     out = made_faults.rows()
     out += boot("lab61", "kernel 6.1, up from nothing", lambda: core.up("6.1"),
-               core.core_rows("lab61", soak=True) + stock_tools.rows("lab61") + fault_map.rows("lab61", full_only=True))
+                core.core_rows("lab61", soak=True) + stock_tools.rows("lab61") + fault_map.rows("lab61", full_only=True)
+                + check.rows("lab61", full_only=True))
     out += boot("lab612", "kernel 6.12", lambda: core.up("6.12"),
-                core.core_rows("lab612", full_only=True) + stock_tools.rows("lab612", full_only=True) + fault_map.rows("lab612", full_only=True),
+                core.core_rows("lab612", full_only=True) + stock_tools.rows("lab612", full_only=True) + fault_map.rows("lab612", full_only=True)
+                + check.rows("lab612", full_only=True),
                 full_only=True)
     out.append(Row("lab-16-rnics", "16 RNICs: limits of series, and the README's table", lambda: core.host_with_many("6.1"), full_only=True, alone=True))
     out.append(Row("lab-no-rdma", "host without RDMA modules", lambda: core.host_without_rdma("6.1"), full_only=True, alone=True))

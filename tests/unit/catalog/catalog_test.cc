@@ -56,6 +56,8 @@ TEST(Metrics, FixedNamesAreThereWithTheirLabels) {
       {"roce_series_dropped_total", "collector"},
       {"roce_counter_regressions_total", "device,port"},
       {"roce_config_last_reload_successful", ""},
+      {"roce_expectation_met", "check,object"},
+      {"roce_expected_value", "check,object"},
   };
   std::size_t found = 0;
   for (const MetricDesc& m : all_metrics()) {

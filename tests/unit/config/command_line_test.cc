@@ -260,9 +260,15 @@ INSTANTIATE_TEST_SUITE_P(
             "read"},
         Bad{{"--replay=/", "--path.sysfs=/tmp"},
             "--replay: found --path.sysfs beside it, allowed only one of the two: a recording or this host"},
-        Bad{{"prnt"}, "command: found `prnt`, allowed print, check-config or metrics-reference; did you mean `print`?"},
-        Bad{{"serve"}, "command: found `serve`, allowed print, check-config or metrics-reference"},
-        Bad{{""}, "command: found nothing, allowed print, check-config or metrics-reference"},
+        Bad{{"prnt"},
+            "command: found `prnt`, allowed print, check, profile, check-config, metrics-reference or "
+            "checks-reference; did you mean `print`?"},
+        Bad{{"serve"},
+            "command: found `serve`, allowed print, check, profile, check-config, metrics-reference or "
+            "checks-reference"},
+        Bad{{""},
+            "command: found nothing, allowed print, check, profile, check-config, metrics-reference or "
+            "checks-reference"},
         Bad{{"print", "now"}, "found the argument `now` too many after `print`, allowed flags"},
         Bad{{"print", "check-config"}, "found the argument `check-config` too many after `print`, allowed flags"},
         Bad{{"check-config", "a", "b"}, "found the argument `b` too many after `check-config`, allowed flags"},
@@ -270,9 +276,62 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{{"metrics-reference", "--format=yaml"}, "--format: found `yaml`, allowed markdown or json"},
         Bad{{"metrics-reference", "--format"}, "--format: found no value, allowed --format=markdown|json"},
         Bad{{"--format=json", "metrics-reference"},
-            "found `--format` outside its command, allowed metrics-reference --format"},
+            "found `--format` outside its command, allowed check --format or metrics-reference --format"},
+        Bad{{"print", "--window=2s"}, "found `--window` outside its command, allowed check --window"},
+        Bad{{"profile"}, "profile: found no init, allowed profile init"},
+        Bad{{"profile", "make"}, "profile: found `make`, allowed profile init"},
+        Bad{{"--profile.file=/no/such.yml"},
+            "--profile.file: found `/no/such.yml` (No such file or directory), allowed a file that can be read"},
+        Bad{{"--state.dir=/no/such"},
+            "--state.dir: found `/no/such` (No such file or directory), allowed an existing directory that can be "
+            "read"},
+        Bad{{"--control.socket=run/x"},
+            "--control.socket: found `run/x`, allowed off, or an absolute path of at most 107 bytes"},
         Bad{{"--config.file=/no/such.yml"},
             "/no/such.yml: found no way to read it (No such file or directory), allowed a YAML file"}));
+
+// 1 and 2 are verdicts there.
+TEST(CommandLine, MistakesOfCheckAreThree) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"check", "--no-such-flag"},
+                                             {"--log.level", "loud", "check"},
+                                             {"--log.level=info", "check", "--format=xml"},
+                                             {"check", "--format"},
+                                             {"check", "--window=0s"},
+                                             {"check", "--window=11m"},
+                                             {"check", "--class=error"},
+                                             {"check", "--device="},
+                                             {"check", "now"},
+                                             {"check", "--config.file=/no/such.yml"},
+                                             {"check", "--format=text", "--format=json"}}) {
+    const auto options = parse(arguments);
+    ASSERT_FALSE(options.has_value()) << testing::PrintToString(arguments);
+    EXPECT_EQ(options.error().code, 3) << testing::PrintToString(arguments);
+    EXPECT_EQ(std::count(options.error().err.begin(), options.error().err.end(), '\n'), 1);
+  }
+  EXPECT_EQ(parse({"print", "--log.level", "check"}).error().code, 2);
+  EXPECT_EQ(parse({"check", "--help"}).error().code, 0);
+}
+
+TEST(CommandLine, CheckTakesItsFlags) {
+  const Options defaults = good({"check"});
+  EXPECT_EQ(defaults.command, Options::Command::kCheck);
+  EXPECT_EQ(defaults.check_format, "text");
+  EXPECT_EQ(defaults.check_window, std::chrono::seconds(2));
+  EXPECT_FALSE(defaults.check_without_daemon);
+  const Options options = good({"check", "--format", "npd", "--device=mlx5_0", "--device", "mlx5_1", "--only=mtu",
+                                "--class=fault", "--no-daemon", "--window=1500ms", "--advice", "--control.socket=off"});
+  EXPECT_EQ(options.check_format, "npd");
+  EXPECT_THAT(options.check_devices, ElementsAre("mlx5_0", "mlx5_1"));
+  EXPECT_THAT(options.check_only, ElementsAre("mtu"));
+  EXPECT_THAT(options.check_classes, ElementsAre("fault"));
+  EXPECT_TRUE(options.check_without_daemon);
+  EXPECT_TRUE(options.check_advice);
+  EXPECT_EQ(options.check_window, std::chrono::milliseconds(1500));
+  EXPECT_EQ(options.control_socket, "");
+  EXPECT_EQ(good({"profile", "init"}).command, Options::Command::kProfileInit);
+  EXPECT_EQ(good({"checks-reference"}).command, Options::Command::kChecksReference);
+}
 
 TEST(CommandLine, AnUnreadableTreeIsRefused) {
   const Scratch scratch;

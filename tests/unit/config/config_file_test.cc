@@ -52,6 +52,7 @@ rdma:
   device_exclude: mlx5_7
 netdev: {device_include: "eth.*", device_exclude: ''}
 qp: {max: 0}
+health: {profile_file: /etc/passwd, state_dir: /tmp, control_socket: /run/x.sock}
 compat: {node_infiniband: true}
 hide_identity: true
 log: {level: debug, format: json}
@@ -71,6 +72,9 @@ log: {level: debug, format: json}
   EXPECT_EQ(options->rdma_devices.exclude, "mlx5_7");
   EXPECT_EQ(options->netdevs.include, "eth.*");
   EXPECT_EQ(options->qp_max, 0u);
+  EXPECT_EQ(options->profile_file, "/etc/passwd");
+  EXPECT_EQ(options->state_dir, "/tmp");
+  EXPECT_EQ(options->control_socket, "/run/x.sock");
   EXPECT_TRUE(options->compat_node_infiniband);
   EXPECT_TRUE(options->hide_identity);
   EXPECT_EQ(options->log_level, log::Level::kDebug);
@@ -118,7 +122,7 @@ TEST_P(BadConfigFile, IsOneLineThatNamesTheLineAndTheKey) {
 }
 
 const std::string kTop =
-    ", allowed web, path, collectors, rdma, netdev, ethtool, qp, sampler, compat, hide_identity or log";
+    ", allowed web, path, collectors, rdma, netdev, ethtool, qp, sampler, health, compat, hide_identity or log";
 const std::string kWeb = ", allowed listen_addresses, telemetry_path, config_file, max_requests or enable_lifecycle";
 const std::string kRegexp = ", allowed a regular expression in RE2 syntax";
 
@@ -323,6 +327,8 @@ TEST(ShippedExample, IsGoodAsItIsAndWithEverySettingUncommented) {
   }
   const std::string web = "/etc/roce_exporter/web.yml";
   uncommented.replace(uncommented.find(web), web.size(), "/etc/passwd");  // has to exist
+  const std::string profile = "/etc/roce_exporter/profile.yml";
+  uncommented.replace(uncommented.find(profile), profile.size(), "/etc/passwd");
   const auto options = apply_config_text(uncommented, "example", Options(), {}, collectors);
   ASSERT_TRUE(options.has_value()) << options.error();
   EXPECT_EQ(options->collectors.size(), collectors.size());
@@ -335,7 +341,7 @@ TEST(ShippedExample, IsGoodAsItIsAndWithEverySettingUncommented) {
         setting.key.substr(setting.key.find('.') == std::string_view::npos ? 0 : setting.key.find('.') + 1);
     EXPECT_THAT(uncommented, HasSubstr(std::string(name) + ":")) << setting.key;
     // What is given as a default is the default.
-    if (name.find("device_") == std::string_view::npos && name != "config_file") {
+    if (name.find("device_") == std::string_view::npos && name != "config_file" && name != "profile_file") {
       EXPECT_EQ(setting.get(*options), setting.get(Options())) << setting.key;
     }
   }

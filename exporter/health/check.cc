@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/health/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "exporter/catalog/catalog.h"
+#include "exporter/health/expectations.h"
+
+namespace roce {
+namespace {
+
+constexpr std::string_view kRunbooks = "packaging/docs/checks.md#";
+constexpr std::size_t kMaxFindings = 200;  // of one check; the rest is counted in the last
+
+// Calls f for each word of a list separated by blanks.
+template <class F>
+void each_word(std::string_view list, F f) {
+  while (!list.empty()) {
+    const std::size_t blank = std::min(list.find(' '), list.size());
+    if (blank != 0) f(list.substr(0, blank));
+    list.remove_prefix(std::min(list.size(), blank + 1));
+  }
+}
+
+const MetricDesc* find_metric(std::string_view name) {
+  for (const MetricDesc& metric : all_metrics())
+    if (metric.name == name) return &metric;
+  return nullptr;
+}
+
+// Without the state of its ports nothing can be said of a device.
+bool decides(const SourceState& source) { return source.collector == "rdma_port" || source.collector == "inventory"; }
+
+void report_failing_sources(CheckContext& context, const Verdict& verdict) {
+  for (const SourceState& source : verdict.sources) {
+    if (source.ok) continue;
+    Finding& finding = context.report(source.device.empty() ? source.collector : source.collector + "/" + source.device,
+                                      source.reason);
+    if (!source.detail.empty()) finding.found += ": " + source.detail;
+    if (decides(source)) finding.severity = Status::kUnknown;
+  }
+}
+
+}  // namespace
+
+const Check* find_check(std::string_view id) {
+  for (const Check& check : all_checks())
+    if (check.id == id) return &check;
+  return nullptr;
+}
+
+std::vector<std::string> check_ids() {
+  std::vector<std::string> ids;
+  for (const Check& check : all_checks()) ids.emplace_back(check.id);
+  return ids;
+}
+
+std::vector<const MetricDesc*> watched_families() {
+  std::set<const MetricDesc*> found;
+  for (const Check& check : all_checks())
+    each_word(check.moves, [&](std::string_view name) {
+      if (const MetricDesc* metric = find_metric(name)) found.insert(metric);
+    });
+  return {found.begin(), found.end()};
+}
+
+CheckContext::CheckContext(const PageView& page, const History* history, const Profile* profile, Verdict& verdict)
+    : page_(page), history_(history), profile_(profile), verdict_(verdict) {
+  if (profile_ == nullptr) return;
+  for (const Series& series : page_.of(metric::device_info))
+    if (auto expectation = expectation_of(*profile_, series.label("device"), series.label("pci_address")))
+      declared_.emplace(series.label("device"), std::move(*expectation));
+}
+
+void CheckContext::run(const Check& check) {
+  check_ = &check;
+  noted_ = false;
+  if (check.judge != nullptr) check.judge(*this);
+  // A source that failed leaves its part of the check open, and says so beside what the rest showed.
+  std::set<std::string_view> collectors;
+  each_word(check.reads, [&](std::string_view name) {
+    if (const MetricDesc* metric = find_metric(name); metric != nullptr && metric->collector != "exporter")
+      collectors.insert(metric->collector);
+  });
+  for (const SourceState& source : verdict_.sources)
+    if (!source.ok && collectors.contains(source.collector))
+      verdict_.not_judged.push_back(
+          {std::string(check.id), source.device, fmt::format("source {} failed: {}", source.collector, source.reason)});
+}
+
+Finding& CheckContext::report(std::string object, std::string found) {
+  const auto of_check = std::count_if(verdict_.findings.begin(), verdict_.findings.end(),
+                                      [&](const Finding& f) { return f.id == check_->id; });
+  if (static_cast<std::size_t>(of_check) >= kMaxFindings) {
+    Finding& last = verdict_.findings.back();
+    last.object = "others";
+    return last;
+  }
+  Finding finding;
+  finding.id = check_->id;
+  finding.finding_class = check_->finding_class;
+  finding.severity = check_->severity;
+  finding.object = std::move(object);
+  finding.summary = check_->summary;
+  finding.found = std::move(found);
+  finding.expected = check_->expected;
+  finding.next_step = check_->next_step;
+  finding.runbook = std::string(kRunbooks) + std::string(check_->id);
+  verdict_.findings.push_back(std::move(finding));
+  return verdict_.findings.back();
+}
+
+std::optional<History::Growth> CheckContext::growth(const Series& series, std::chrono::seconds span) {
+  auto growth = history_ == nullptr ? std::nullopt : history_->growth(series, span);
+  if (!growth && !std::exchange(noted_, true)) {
+    verdict_.not_judged.push_back({std::string(check_->id), object_of(series), "no earlier page to compare with"});
+    second_sample_ = false;
+  }
+  return growth;
+}
+
+std::optional<double> CheckContext::least(const Series& series, std::chrono::seconds span) {
+  auto least = history_ == nullptr ? std::nullopt : history_->least(series, span);
+  if (!least && !std::exchange(noted_, true)) {
+    verdict_.not_judged.push_back({std::string(check_->id), object_of(series), "no earlier page to compare with"});
+    second_sample_ = false;
+  }
+  return least;
+}
+
+std::string CheckContext::role_of(std::string_view device) const {
+  const DeviceExpectation* declared = expected(device);
+  return declared == nullptr ? std::string() : declared->role;
+}
+
+const DeviceExpectation* CheckContext::expected(std::string_view device) const {
+  const auto at = declared_.find(device);
+  return at == declared_.end() ? nullptr : &at->second;
+}
+
+bool CheckContext::carries_storage(std::string_view device, std::string_view port, std::string_view netdev) const {
+  if (!device.empty() && role_of(device) == "storage") return true;
+  for (const MetricDesc* links :
+       {&metric::nvme_controller_link_info, &metric::nfs_mount_link_info, &metric::iser_session_link_info})
+    for (const Series& link : page_.of(*links)) {
+      if (!device.empty() && link.label("device") == device && link.label("port") == port) return true;
+      if (!netdev.empty() && link.label("netdev") == netdev) return true;
+    }
+  return false;
+}
+
+bool CheckContext::is_representor(const Series& series) const {
+  return page_.find(metric::representor_info, {{"device", series.label("device")}, {"port", series.label("port")}}) !=
+         nullptr;
+}
+
+bool CheckContext::reported(std::string_view object) const {
+  return std::any_of(verdict_.findings.begin(), verdict_.findings.end(),
+                     [&](const Finding& f) { return f.id == check_->id && f.object == object; });
+}
+
+std::string port_of(const Series& series) {
+  const std::string_view device = series.label("device");
+  const std::string_view port = series.label("port");
+  if (device.empty()) return std::string(series.label("netdev"));
+  return port.empty() ? std::string(device) : fmt::format("{}/{}", device, port);
+}
+
+std::string object_of(const Series& series) {
+  std::string out = port_of(series);
+  for (const std::string_view own :
+       {"controller", "subsystem", "namespace", "mount",    "session",   "gpu",         "pid",
+        "comm",       "owner",     "bond",      "priority", "direction", "pci_address", "sensor",
+        "label",      "size",      "node",      "cgroup",   "resource",  "reporter",    "limit"}) {
+    const std::string_view value = series.label(own);
+    if (value.empty()) continue;
+    if (!out.empty()) out += ' ';
+    if (own == "priority" || own == "namespace" || own == "node" || own == "pid") out += fmt::format("{} ", own);
+    out += value;
+  }
+  return out.empty() ? "host" : out;
+}
+
+std::string in_last(double seconds) {
+  return seconds < 120 ? fmt::format("in the last {:.0f} s", seconds)
+                       : fmt::format("in the last {:.0f} min", seconds / 60);
+}
+
+std::string short_number(double value) {
+  if (std::isinf(value)) return value > 0 ? "unlimited" : "below all";
+  if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.3g}", value);
+}
+
+std::string percent(double ratio) { return fmt::format("{:.0f} %", ratio * 100); }
+
+std::string bytes_text(double bytes) {
+  if (std::isinf(bytes)) return "unlimited";
+  constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (std::abs(bytes) >= 1024 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.4g} {}", bytes, kUnits[unit]);
+}
+
+std::string seconds_text(double seconds) { return std::isinf(seconds) ? "for ever" : fmt::format("{:.4g} s", seconds); }
+
+void report_moving(CheckContext& context, const MetricDesc& metric, const Movement& movement, std::string_view what,
+                   const std::function<bool(const Series&)>& wanted) {
+  struct Sum {
+    std::string object;
+    double count = 0;
+    double seconds = 0;
+    std::string reasons;
+  };
+  std::vector<Sum> sums;  // of what differs in its reason alone
+  for (const Series& series : context.of(metric)) {
+    if (wanted && !wanted(series)) continue;
+    const auto growth = context.growth(series, movement.span);
+    if (!growth || growth->increase <= 0) continue;
+    std::string object = object_of(series);
+    auto at = std::find_if(sums.begin(), sums.end(), [&](const Sum& sum) { return sum.object == object; });
+    if (at == sums.end()) at = sums.insert(sums.end(), Sum{std::move(object), 0, 0, {}});
+    at->count += growth->increase;
+    at->seconds = std::max(at->seconds, growth->seconds);
+    std::string reason;
+    for (const std::string_view label : {"side", "reason", "type", "severity", "level", "result", "traffic_class"})
+      if (const std::string_view value = series.label(label); !value.empty())
+        reason += fmt::format("{}{}", reason.empty() ? "" : " ", value);
+    if (!reason.empty())
+      at->reasons += fmt::format("{}{} {}", at->reasons.empty() ? "" : ", ", short_number(growth->increase), reason);
+  }
+  for (Sum& sum : sums) {
+    if (sum.count < movement.count || sum.count < movement.per_second * sum.seconds) continue;
+    std::string found = fmt::format("{} {} {}", short_number(sum.count), what, in_last(sum.seconds));
+    if (!sum.reasons.empty()) found += fmt::format(" ({})", sum.reasons);
+    context.report(std::move(sum.object), std::move(found));
+  }
+}
+
+Verdict judge(const Page& page, const History* history, const Profile* profile, bool advice) {
+  return judge(page.batches(), page.sources, page.devices, history, profile, advice);
+}
+
+Verdict judge(std::span<const SampleBatch* const> batches, std::vector<SourceState> sources, std::size_t devices,
+              const History* history, const Profile* profile, bool advice) {
+  Verdict verdict;
+  verdict.sources = std::move(sources);
+  verdict.devices = devices;
+  const PageView view(batches);
+  CheckContext context(view, history, profile, verdict);
+  for (const Check& check : all_checks()) {
+    if (check.severity == Status::kInfo && !advice) continue;
+    context.run(check);
+    if (check.id == "source-failing") report_failing_sources(context, verdict);
+  }
+  if (profile != nullptr) judge_profile(context, *profile, verdict);
+  verdict.second_sample = context.second_sample();
+  conclude(verdict);
+  return verdict;
+}
+
+}  // namespace roce

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/health/health.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "exporter/catalog/catalog.h"
+#include "exporter/health/expectations.h"
+
+namespace roce {
+namespace {
+
+// Moves what a waiver covers out of the findings; tells of waivers that have ended.
+void apply_waivers(Verdict& verdict, const Profile& profile, std::int64_t now) {
+  std::vector<Finding> kept;
+  for (Finding& finding : verdict.findings) {
+    const Waiver* holds = nullptr;
+    const Waiver* ended = nullptr;
+    for (const Waiver& waiver : profile.waivers)
+      if (waiver.covers(finding.id, finding.object)) (waiver_holds(waiver, now) ? holds : ended) = &waiver;
+    if (holds != nullptr) {
+      verdict.waived.push_back({finding.id, finding.object, holds->reason, holds->until});
+      continue;
+    }
+    if (ended != nullptr) finding.found += " (a waiver ended on " + ended->until + ": " + ended->reason + ")";
+    kept.push_back(std::move(finding));
+  }
+  verdict.findings = std::move(kept);
+}
+
+// The kinds of findings that can be, so that each has a series also with 0.
+struct Kind {
+  std::string_view finding_class;
+  Status severity;
+};
+constexpr Kind kKinds[] = {{"fault", Status::kWarning},   {"fault", Status::kCritical},
+                           {"drift", Status::kWarning},   {"capacity", Status::kWarning},
+                           {"unknown", Status::kWarning}, {"unknown", Status::kUnknown}};
+
+}  // namespace
+
+Health::Health(const std::string& state_directory, SinceStore::Mode mode)
+    : history_(watched_families()), since_(state_directory, mode) {}
+
+void Health::set_profile(std::shared_ptr<const Profile> profile) {
+  const std::lock_guard lock(mutex_);
+  profile_ = std::move(profile);
+  last_.reset();
+}
+
+Verdict Health::judge_locked(const Page& page, bool advice, Clock::time_point now) {
+  const auto batches = page.batches();
+  history_.record(PageView(batches), now);
+  Verdict verdict = roce::judge(page, &history_, profile_.get(), advice);
+  const auto unix_time = static_cast<std::int64_t>(std::time(nullptr));
+  if (profile_) apply_waivers(verdict, *profile_, unix_time);
+  conclude(verdict);
+  since_.stamp(verdict, unix_time);
+  if (!advice) {
+    last_ = verdict;
+    judged_ = now;
+  }
+  return verdict;
+}
+
+Verdict Health::judge(const Page& page, bool advice, Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  return judge_locked(page, advice, now);
+}
+
+std::optional<Verdict> Health::recent(std::chrono::milliseconds age, Clock::time_point now) const {
+  const std::lock_guard lock(mutex_);
+  if (!last_ || now - judged_ > age) return std::nullopt;
+  return last_;
+}
+
+void Health::add_metrics(const Page& page, SampleBatch& out) {
+  const std::lock_guard lock(mutex_);
+  const Verdict verdict = judge_locked(page, false, Clock::now());
+  for (const Kind& kind : kKinds) {
+    const auto n = std::count_if(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& f) {
+      return f.finding_class == kind.finding_class && f.severity == kind.severity;
+    });
+    out.add(metric::health_findings, {kind.finding_class, to_string(kind.severity)}, static_cast<std::uint64_t>(n));
+  }
+  const auto batches = page.batches();
+  const PageView view(batches);
+  Verdict ignored;
+  const CheckContext context(view, nullptr, profile_.get(), ignored);
+  for (const Series& info : view.of(metric::device_info)) {
+    const std::string role = context.role_of(info.label("device"));
+    out.add(metric::device_role_info, {info.label("device"), role.empty() ? "undeclared" : std::string_view(role)}, 1);
+  }
+  if (!profile_) return;
+  const auto unix_time = static_cast<std::int64_t>(std::time(nullptr));
+  std::size_t n = 0;
+  for (const Expectation& e : compare(context, *profile_)) {
+    if (++n > kMaxExpectations) {
+      ++dropped_;
+      continue;
+    }
+    const auto waiver = std::find_if(profile_->waivers.begin(), profile_->waivers.end(), [&](const Waiver& w) {
+      return w.covers(e.check, e.object) && waiver_holds(w, unix_time);
+    });
+    // A waived expectation is nobody's alarm: it has its end instead.
+    if (waiver != profile_->waivers.end())
+      out.add(metric::expectation_waived_until, {e.check, e.object}, waiver_end(*waiver));
+    else if (e.met)
+      out.add(metric::expectation_met, {e.check, e.object}, *e.met);
+    if (e.value) out.add(metric::expected_value, {e.check, e.object}, *e.value);
+  }
+  out.add(metric::series_dropped, {"profile"}, dropped_);
+}
+
+}  // namespace roce

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/health/page_view.h"
+
+#include <algorithm>
+
+namespace roce {
+namespace {
+
+// Position of a name in a comma-separated list; npos where it is not in it.
+std::size_t position(std::string_view list, std::string_view name) {
+  for (std::size_t i = 0;; ++i) {
+    const std::size_t comma = list.find(',');
+    if (list.substr(0, comma) == name) return i;
+    if (comma == std::string_view::npos) return std::string_view::npos;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+std::string_view Series::label(std::string_view name) const {
+  const std::size_t at = position(metric().labels, name);
+  return at == std::string_view::npos ? std::string_view() : batch_->label(*sample_, at);
+}
+
+std::string Series::key() const {
+  std::string out(metric().name);
+  for (std::size_t i = 0; i < sample_->label_count; ++i) {
+    out += '\0';
+    out += batch_->label(*sample_, i);
+  }
+  return out;
+}
+
+PageView::PageView(std::span<const SampleBatch* const> batches) {
+  for (const SampleBatch* batch : batches) {
+    const MetricDesc* last = nullptr;
+    std::vector<Series>* family = nullptr;
+    for (const SampleBatch::Sample& sample : batch->samples()) {
+      if (sample.metric != last) {
+        last = sample.metric;
+        family = &families_[last];
+      }
+      family->emplace_back(batch, &sample);
+    }
+  }
+}
+
+std::span<const Series> PageView::of(const MetricDesc& metric) const {
+  const auto at = families_.find(&metric);
+  return at == families_.end() ? std::span<const Series>() : std::span<const Series>(at->second);
+}
+
+const Series* PageView::find(const MetricDesc& metric,
+                             std::initializer_list<std::pair<std::string_view, std::string_view>> labels) const {
+  for (const Series& series : of(metric))
+    if (std::all_of(labels.begin(), labels.end(), [&](const auto& l) { return series.label(l.first) == l.second; }))
+      return &series;
+  return nullptr;
+}
+
+void History::record(const PageView& page, Clock::time_point now) {
+  std::erase_if(series_, [&](const auto& entry) { return now - entry.second.back().time > kKept; });
+  for (const MetricDesc* metric : watched_) {
+    for (const Series& series : page.of(*metric)) {
+      std::string key = series.key();
+      auto at = series_.find(key);
+      if (at == series_.end()) {
+        if (series_.size() >= kMaxSeries) continue;
+        at = series_.emplace(std::move(key), Points()).first;
+      }
+      Points& points = at->second;
+      // The last point slides along until it is far enough from the one before it.
+      if (points.size() >= 2 && points.back().time - points[points.size() - 2].time < kSpacing) points.pop_back();
+      points.push_back({now, series.value()});
+      while (points.size() > kMaxPoints || now - points.front().time > kKept) points.erase(points.begin());
+    }
+  }
+}
+
+std::optional<std::pair<History::Points::const_iterator, History::Points::const_iterator>> History::window(
+    const Series& series, std::chrono::seconds span) const {
+  const auto at = series_.find(series.key());
+  if (at == series_.end()) return std::nullopt;
+  const Points& points = at->second;
+  const auto last = std::prev(points.end());
+  // The youngest value that is as old as the span, unless it is far older; else the oldest within the span.
+  auto first = points.begin();
+  while (std::next(first) != points.end() && last->time - std::next(first)->time >= span) ++first;
+  if (last->time - first->time > 2 * span && std::next(first) != last) ++first;
+  if (first == last || last->time - first->time < std::chrono::seconds(1)) return std::nullopt;
+  return std::pair(first, points.end());
+}
+
+std::optional<History::Growth> History::growth(const Series& series, std::chrono::seconds span) const {
+  const auto range = window(series, span);
+  if (!range) return std::nullopt;
+  Growth out;
+  for (auto at = std::next(range->first); at != range->second; ++at)
+    out.increase += std::max(0.0, at->value - std::prev(at)->value);
+  out.seconds = std::chrono::duration<double>(std::prev(range->second)->time - range->first->time).count();
+  return out;
+}
+
+std::optional<double> History::least(const Series& series, std::chrono::seconds span) const {
+  const auto range = window(series, span);
+  if (!range) return std::nullopt;
+  double out = range->first->value;
+  for (auto at = range->first; at != range->second; ++at) out = std::min(out, at->value);
+  return out;
+}
+
+}  // namespace roce

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A page as checks read it: its series by family, and how they moved since earlier pages.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "exporter/metrics/samples.h"
+
+namespace roce {
+
+// One series of a page; valid as long as its batch.
+class Series {
+ public:
+  Series(const SampleBatch* batch, const SampleBatch::Sample* sample) : batch_(batch), sample_(sample) {}
+
+  // Value of the label, empty where the metric has no such label.
+  std::string_view label(std::string_view name) const;
+  double value() const { return sample_->value.as_double(); }
+  const MetricDesc& metric() const { return *sample_->metric; }
+  // Tells the series from all others: name and label values.
+  std::string key() const;
+
+ private:
+  const SampleBatch* batch_;
+  const SampleBatch::Sample* sample_;
+};
+
+// Reads what it was built from; not to be used by several threads.
+class PageView {
+ public:
+  explicit PageView(std::span<const SampleBatch* const> batches);
+
+  std::span<const Series> of(const MetricDesc& metric) const;
+  // The only series of the family with these label values; nothing where there is none.
+  const Series* find(const MetricDesc& metric,
+                     std::initializer_list<std::pair<std::string_view, std::string_view>> labels) const;
+
+ private:
+  std::unordered_map<const MetricDesc*, std::vector<Series>> families_;
+};
+
+// Values of the families that checks watch, thinned out to one in twenty seconds and kept for ten minutes. Bounded in
+// series and points; what is beyond is not watched. Not thread-safe.
+class History {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kKept{660};
+  static constexpr std::chrono::seconds kSpacing{20};
+  static constexpr std::size_t kMaxSeries = 16384;
+  static constexpr std::size_t kMaxPoints = 40;
+
+  // Watches only these families.
+  explicit History(std::vector<const MetricDesc*> watched) : watched_(std::move(watched)) {}
+
+  void record(const PageView& page, Clock::time_point now);
+
+  struct Growth {
+    double increase = 0;  // a step back is a restart of the counter: what it holds after it counts as old
+    double seconds = 0;
+    double per_second() const { return increase / seconds; }
+  };
+  // How a counter grew over the last `span` (up to twice as long where no younger value is kept, less where none is
+  // older). Nothing without an earlier value at least a second before the last.
+  std::optional<Growth> growth(const Series& series, std::chrono::seconds span) const;
+
+  // Least value of the last `span`, by at least two pages a second or more apart.
+  std::optional<double> least(const Series& series, std::chrono::seconds span) const;
+
+  bool empty() const { return series_.empty(); }
+
+ private:
+  struct Point {
+    Clock::time_point time;
+    double value;
+  };
+  using Points = std::vector<Point>;
+  std::optional<std::pair<Points::const_iterator, Points::const_iterator>> window(const Series& series,
+                                                                                  std::chrono::seconds span) const;
+
+  std::vector<const MetricDesc*> watched_;
+  std::unordered_map<std::string, Points> series_;
+};
+
+}  // namespace roce

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/health/render.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace roce {
+namespace {
+
+constexpr std::size_t kWidth = 80;
+constexpr std::size_t kNotJudgedShown = 12;
+constexpr std::size_t kNagiosLength = 900;
+constexpr std::size_t kNpdLength = 80;
+
+bool listed(const std::vector<std::string>& list, std::string_view word) {
+  return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
+}
+
+// Whether one of the names stands in an object such as "nvme1 (mlx5_0/1) namespace 3".
+bool names_one(std::string_view object, const std::vector<std::string>& names) {
+  if (names.empty()) return true;
+  constexpr std::string_view kParts = " /(),";
+  while (!object.empty()) {
+    const std::size_t end = std::min(object.find_first_of(kParts), object.size());
+    if (end != 0 && std::find(names.begin(), names.end(), object.substr(0, end)) != names.end()) return true;
+    object.remove_prefix(std::min(object.size(), end + 1));
+  }
+  return false;
+}
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return out;
+}
+
+// Foreign text without bytes that move the cursor or break the line.
+std::string plain(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? ' ' : c;
+  return out;
+}
+
+// Words broken into lines; the first begins with `lead`, the others with as many blanks.
+std::string wrapped(std::string_view lead, std::string_view text) {
+  const std::string safe = plain(text);
+  std::string_view rest = safe;
+  std::string out(lead);
+  std::size_t column = lead.size();
+  bool fresh = true;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    const std::string_view word = rest.substr(0, end);
+    rest.remove_prefix(std::min(rest.size(), end + 1));
+    if (word.empty()) continue;
+    if (!fresh && column + 1 + word.size() > kWidth) {
+      out += '\n';
+      out.append(lead.size(), ' ');
+      column = lead.size();
+      fresh = true;
+    }
+    if (!fresh) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    fresh = false;
+  }
+  return out + "\n";
+}
+
+std::string cut(std::string text, std::size_t max) {
+  if (text.size() <= max) return text;
+  text.resize(max - 3);
+  // Not within a character.
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80U) text.pop_back();
+  if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0U) text.pop_back();
+  return text + "...";
+}
+
+std::string plural(std::size_t n, std::string_view word) { return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s"); }
+
+std::size_t count_of(const Verdict& verdict, Status severity) {
+  return static_cast<std::size_t>(std::count_if(verdict.findings.begin(), verdict.findings.end(),
+                                                [&](const Finding& f) { return f.severity == severity; }));
+}
+
+std::size_t failing(const Verdict& verdict) {
+  return static_cast<std::size_t>(
+      std::count_if(verdict.sources.begin(), verdict.sources.end(), [](const SourceState& s) { return !s.ok; }));
+}
+
+std::string headline(const Verdict& verdict) {
+  return fmt::format("{}: {} on {}, {} read{}", upper(to_string(verdict.status)),
+                     verdict.findings.empty() ? "no finding" : plural(verdict.findings.size(), "finding"),
+                     plural(verdict.devices, "RDMA device"),
+                     plural(verdict.sources.size() - failing(verdict), "source"),
+                     failing(verdict) == 0 ? "" : fmt::format(", {} failing", failing(verdict)));
+}
+
+// The first finding that makes the status, for formats with room for one.
+std::string first_finding(const Verdict& verdict) {
+  for (const Finding& f : verdict.findings)
+    if (f.severity != Status::kInfo) return fmt::format("{} {}: {}", f.id, f.object, f.found);
+  return {};
+}
+
+}  // namespace
+
+void apply_filter(Verdict& verdict, const VerdictFilter& filter) {
+  std::erase_if(verdict.findings, [&](const Finding& f) {
+    return !listed(filter.checks, f.id) || !listed(filter.classes, f.finding_class) ||
+           !names_one(f.object, filter.devices);
+  });
+  std::erase_if(verdict.sources, [&](const SourceState& s) {
+    return !s.device.empty() && !filter.devices.empty() && !listed(filter.devices, s.device);
+  });
+  std::erase_if(verdict.waived,
+                [&](const Waived& w) { return !listed(filter.checks, w.id) || !names_one(w.object, filter.devices); });
+  std::erase_if(verdict.not_judged, [&](const NotJudged& n) {
+    return !listed(filter.checks, n.id) || (!n.object.empty() && !names_one(n.object, filter.devices));
+  });
+  conclude(verdict);
+}
+
+std::string render_verdict_text(const Verdict& verdict, const std::vector<std::string>& notes) {
+  std::string out = headline(verdict) + "\n";
+  for (const std::string& note : notes) out += wrapped("note: ", note);
+  for (const Finding& f : verdict.findings) {
+    out += "\n" + wrapped(fmt::format("{:<9}", upper(to_string(f.severity))),
+                          f.object.empty() ? f.id : fmt::format("{}  on  {}", f.id, f.object));
+    out += wrapped("  ", f.summary);
+    for (const auto& [lead, text] : {std::pair("  found:    ", &f.found), std::pair("  expected: ", &f.expected),
+                                     std::pair("  since:    ", &f.since), std::pair("  next:     ", &f.next_step),
+                                     std::pair("  more:     ", &f.runbook)})
+      if (!text->empty()) out += wrapped(lead, *text);
+  }
+  if (!verdict.waived.empty()) out += "\nWaived by the profile\n";
+  for (const Waived& w : verdict.waived)
+    out += wrapped("  ", fmt::format("{} on {} until {}: {}", w.id, w.object, w.until, w.reason));
+  if (!verdict.not_judged.empty()) out += "\nNot judged\n";
+  for (std::size_t i = 0; i < verdict.not_judged.size(); ++i) {
+    const NotJudged& n = verdict.not_judged[i];
+    if (i == kNotJudgedShown) {
+      out += fmt::format("  and {} more\n", verdict.not_judged.size() - i);
+      break;
+    }
+    out += wrapped("  ", n.object.empty() ? fmt::format("{}: {}", n.id, n.reason)
+                                          : fmt::format("{} on {}: {}", n.id, n.object, n.reason));
+  }
+  return out;
+}
+
+std::string render_verdict_nagios(const Verdict& verdict) {
+  std::string line = fmt::format("ROCE {} - ", upper(to_string(verdict.status)));
+  const std::string first = first_finding(verdict);
+  const std::size_t findings = verdict.findings.size() - count_of(verdict, Status::kInfo);
+  if (first.empty())
+    line += fmt::format("no finding on {}", plural(verdict.devices, "RDMA device"));
+  else
+    line += first;
+  if (findings > 1) line += fmt::format("; and {} more", findings - 1);
+  line = cut(plain(line), kNagiosLength);
+  // The bar parts text from data.
+  std::replace(line.begin(), line.end(), '|', '/');
+  return fmt::format(
+      "{} | findings={} critical={} warning={} unknown={} failing_sources={} not_judged={} rdma_devices={}\n", line,
+      findings, count_of(verdict, Status::kCritical), count_of(verdict, Status::kWarning),
+      count_of(verdict, Status::kUnknown), failing(verdict), verdict.not_judged.size(), verdict.devices);
+}
+
+std::string render_verdict_npd(const Verdict& verdict) {
+  const std::string first = first_finding(verdict);
+  std::string line = first.empty() ? fmt::format("{}: no finding", to_string(verdict.status)) : first;
+  return cut(plain(line), kNpdLength) + "\n";
+}
+
+std::string render_verdict_tsv(const Verdict& verdict) {
+  std::string out;
+  for (const Finding& f : verdict.findings)
+    out += fmt::format("{}\t{}\t{}\t{}\t{}\n", to_string(f.severity), f.finding_class, f.id, plain(f.object),
+                       plain(f.found));
+  return out;
+}
+
+int exit_code(const Verdict& verdict, std::string_view format) {
+  if (format == "npd") return verdict.status == Status::kCritical ? 1 : verdict.status == Status::kUnknown ? 2 : 0;
+  return static_cast<int>(verdict.status);
+}
+
+}  // namespace roce
