@@ -11,7 +11,7 @@ What stands in << >> in the sources:
     s.NAME               a setting
     t.NAME, t.NAME.text  a threshold as PromQL takes it, and as a person reads it
     host, port, link     the object in a text: host name, device/port, device/port and its network device
-    watched              leaves out devices whose declared role is none of this team's
+    watched, watched by host   leaves out devices whose declared role is none of this team's
     active               leaves out ports that are not active: rates of a port that is down say nothing
     query: EXPR | FORMAT evidence looked up when the alert fires; {a,b} in EXPR stand for the alert's own labels
 Every selector of a roce_ family gets the matcher of its job.
@@ -135,8 +135,9 @@ class Source:
                 return str(t["value"])
             if in_text and word in TEXTS:
                 return TEXTS[word]
-            if not in_text and word == "watched":
-                return self.fill(WATCHED, where)
+            if not in_text and word in ("watched", "watched by host"):
+                # What a prober says carries another instance than what the exporter of its host says.
+                return self.fill(WATCHED, where).replace("on (instance,", "on (host," if "host" in word else "on (instance,")
             if not in_text and word == "active":
                 return ACTIVE
             raise Bad(f"{where}: nothing is called <<{word}>>")

@@ -11,9 +11,14 @@ FOREIGN = {"up": set(), "scrape_duration_seconds": set(), "process_start_time_se
 # Promised by the design, not in the catalog yet.
 PROMISED = {"roce_device_role_info": {"device", "role"},
             "roce_expectation_met": {"check", "object"}, "roce_expected_value": {"check", "object"}}
+PAIR = {"device", "port", "peer"}
+PROMISED_PROBES = {"roce_probe_peer_state": PAIR | {"state"}, "roce_probe_anomaly": PAIR | {"qos", "detector"}, "roce_probe_sent_total": PAIR | {"qos"},
+                   "roce_probe_failures_total": PAIR | {"qos", "reason"}, "roce_probe_rtt_seconds_bucket": PAIR | {"qos", "le"}, "roce_probe_rtt_seconds_count": PAIR | {"qos"},
+                   "roce_probe_baseline_rtt_seconds": PAIR | {"qos"}, "roce_prober_scheduler_lag_seconds_bucket": {"device", "port", "le"}, "roce_probe_corrupt_total": PAIR | {"qos"},
+                   "roce_prober_key_not_after_timestamp_seconds": {"key"}, "roce_prober_responder_rejected_total": {"device", "port", "reason"}}
 SEVERITIES = {"critical", "warning", "info"}
 # Critical faults of the link: nothing may be waited for.
-AT_ONCE = {"RocePortDown", "RoceNvmeNoPath", "RoceRetriesExceeded", "RocePfcStorm", "RoceLosslessDrops", "RoceDeviceLost"}
+AT_ONCE = {"RoceProbeTargetUnreachable", "RoceProbeLocalFault", "RocePortDown", "RoceNvmeNoPath", "RoceRetriesExceeded", "RocePfcStorm", "RoceLosslessDrops", "RoceDeviceLost"}
 FUNCTIONS = {"increase", "rate", "irate", "resets", "changes"}
 WORDS = {"by", "without", "on", "ignoring", "group_left", "group_right", "and", "or", "unless", "bool", "offset", "sum", "count", "min", "max", "avg", "topk", "group", "quantile",
          "inf", "nan"}
@@ -35,19 +40,19 @@ def catalog():
 
 
 def prober_catalog():
-    """{metric: labels} of probes/catalog.def: histograms by the names of their series too."""
-    path = os.path.join(ROOT, "probes", "catalog.def")
+    """{metric: labels} of the prober's catalog; histograms by the names of their series too."""
+    path = os.path.join(ROOT, "probes", "catalog", "metrics.def")
     if not os.path.exists(path):
-        return {}
+        return dict(PROMISED_PROBES)
     found = {}
     with open(path, encoding="utf-8") as f:
         text = f.read()
-    for m in re.finditer(r'"(roce_probe(?:r)?_\w+)",\s*(k\w+),\s*"[^"]*",\s*"([^"]*)"', text):
-        labels = set(filter(None, m.group(3).split(",")))
-        found[m.group(1)] = labels
-        if m.group(2) == "kHistogram":
-            for end, more in (("_bucket", {"le"}), ("_sum", set()), ("_count", set())):
-                found[m.group(1) + end] = labels | more
+    for m in re.finditer(r'^ROCE_PROBE_METRIC\(\w+,\s*"(\w+)",\s*k\w+,\s*"[^"]*",\s*"([^"]*)"', text, re.M):
+        found[m.group(1)] = set(filter(None, m.group(2).split(",")))
+    for m in re.finditer(r'^ROCE_PROBE_HISTOGRAM\(\w+,\s*"(\w+)",\s*"([^"]*)"', text, re.M):
+        labels = set(filter(None, m.group(2).split(",")))
+        for end, more in (("", set()), ("_bucket", {"le"}), ("_sum", set()), ("_count", set())):
+            found[m.group(1) + end] = labels | more
     return found
 
 

@@ -131,6 +131,21 @@ def scenarios():
         ("hang-on-another-host", [real("RoceKernelCallStuck"), real("RoceCollectorLate", host="node3", instance="node3:14791")],
          {"ticket": ["RoceKernelCallStuck", "RoceCollectorLate"]}),
         ("exporter-down", [real("RoceExporterDown"), real("RoceScrapeSlow"), real("RoceExporterRestarts")], {"ticket": ["RoceExporterDown"]}),
+        # The host at the far end is dead: its exporter, paths to it and connections to it follow.
+        ("peer-dead", [real("RoceProbeTargetUnreachable", host="node2", target_host="node2"), real("RoceProbeTargetSuspect", host="node2", target_host="node2"),
+                       real("RoceExporterDown", host="node2", instance="node2:14791", target_host="node2"), real("RoceNvmeNoPath"), real("RoceRetriesExceeded", target_host="node2"),
+                       real("RoceProbePathDown", peer="node2", target_host="node2")],
+         {"page": ["RoceProbeTargetUnreachable"]}),
+        ("peer-suspect", [real("RoceProbeTargetSuspect", host="node2", target_host="node2"), real("RoceNvmeNoPath"), real("RoceRetriesExceeded", target_host="node2")], {}),
+        ("port-down-and-probes", [real("RocePortDown", **there), real("RoceProbeTargetUnreachable", host="node2", target_host="node2"),
+                                  real("RoceProbeLatencyShift", peer="node2", target_host="node2")],
+         {"page": ["RocePortDown"]}),
+        ("my-side", [real("RoceProbeLocalFault"), real("RoceProbeTargetUnreachable", host="node1", target_host="node1"), real("RoceProbeLoss"), real("RoceNvmeNoPath", **here),
+                     real("RoceRetriesExceeded")],
+         {"page": ["RoceProbeLocalFault"]}),
+        ("responder-down", [real("RoceProberDown"), real("RoceProbeTargetSuspect", host="node1", target_host="node1"), real("RoceProbePathDown", host="node3", target_host="node1")],
+         {"ticket": ["RoceProberDown"]}),
+        ("busy-host", [real("RoceProberHostDelay"), real("RoceProbeLatencyShift"), real("RoceProbeTailLatency")], {"ticket": ["RoceProberHostDelay"]}),
         ("info", [real("RoceFirmwareDiffers"), real("RoceCountersUnreadable")], {}),
     ]
 
