@@ -522,7 +522,7 @@ def host_with_many(kernel):
     """A host of 16 RNICs: within the limits, and as many series by collector as the README says."""
     _urls.clear()
     lab("down", check=False)
-    lab("up", "--nodes", 1, "--kernel", kernel, "--rnic", MANY, "--bin", os.path.join(BUILD, "release", "bin"), timeout=2400)
+    lab("up", "--nodes", 1, "--kernel", kernel, "--rnic", MANY, "--bin", os.path.dirname(exporter.binary()), timeout=2400)
     try:
         for name in [f"mlx5_{i}" for i in range(MANY)]:
             inside(1, f"rnicctl names {name} real")  # as a real card: pause statistics of the priorities in use alone

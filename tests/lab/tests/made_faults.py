@@ -26,6 +26,7 @@ def configuration(root, device, max_read_request):
     space[0x60:0x64] = b"\x10\x00\x02\x00"
     code = (max_read_request // 128).bit_length() - 1
     space[0x68:0x6A] = (code << 12 | 0x0936).to_bytes(2, "little")
+    space[0x6C:0x6E] = b"\x05\x01"  # a link of its own: 32 GT/s, 16 lanes
     with open(os.path.join(function_of(root, device), "config"), "wb") as f:
         f.write(space)
 
