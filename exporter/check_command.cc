@@ -38,6 +38,11 @@ std::string host_name() {
   leave(code);
 }
 
+// What a collector warns of is in the verdict.
+void quiet(const Options& options) {
+  if (options.log_level == Options().log_level) log::set_level(log::Level::kError);
+}
+
 bool given(const Options& options, std::string_view flag) {
   return std::find(options.set_by_flag.begin(), options.set_by_flag.end(), flag) != options.set_by_flag.end();
 }
@@ -113,6 +118,7 @@ std::string usable_state_directory(const Options& options) {
 }
 
 void check_once(const Options& options) {
+  quiet(options);
   // Without a profile to judge by, and without knowing what was meant, there is no verdict.
   auto profile = load_profile(options);
   if (!profile) refuse(profile.error(), kMistake);
@@ -144,6 +150,7 @@ void check_once(const Options& options) {
 }
 
 void profile_init(const Options& options) {
+  quiet(options);
   auto sampled = sample(options, nullptr, true);
   if (!sampled) refuse(sampled.error().message(), 2);
   const WrittenProfile written = write_profile(sampled->page, sampled->verdict, host_name());

@@ -131,7 +131,7 @@ std::string render_verdict_text(const Verdict& verdict, const std::vector<std::s
   for (const std::string& note : notes) out += wrapped("note: ", note);
   for (const Finding& f : verdict.findings) {
     out += "\n" + wrapped(fmt::format("{:<9}", upper(to_string(f.severity))),
-                          f.object.empty() ? f.id : fmt::format("{}  on  {}", f.id, f.object));
+                          f.object.empty() ? f.id : fmt::format("{} on {}", f.id, f.object));
     out += wrapped("  ", f.summary);
     for (const auto& [lead, text] : {std::pair("  found:    ", &f.found), std::pair("  expected: ", &f.expected),
                                      std::pair("  since:    ", &f.since), std::pair("  next:     ", &f.next_step),

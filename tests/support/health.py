@@ -289,10 +289,12 @@ def written_profile():
 def slurm(scenario):
     """Runs the wrapper with a fake scontrol: (exit code, lines that scontrol was called with, what was said)."""
     log = os.path.join(scenario["top"], "scontrol.log")
-    open(log, "w", encoding="utf-8").close()
+    said = os.path.join(scenario["top"], "said")
+    for f in (log, said):
+        open(f, "w", encoding="utf-8").close()
     for name, body in (("scontrol", f'#!/bin/sh\nprintf "%s\\n" "$*" >>{log}\nexit {scenario.get("scontrol", 0)}\n'),
                        ("roce_exporter", f'#!/bin/sh\nprintf "{scenario.get("out", "")}"\nexit {scenario.get("code", 0)}\n'),
-                       ("logger", "#!/bin/sh\nshift 2\n[ \"$1\" = -- ] && shift\nprintf '%s\\n' \"$*\" >&2\n")):
+                       ("logger", f"#!/bin/sh\nprintf '%s\\n' \"$*\" >>{said}\n")):
         path = os.path.join(scenario["top"], name)
         with open(path, "w", encoding="utf-8") as f:
             f.write(body)
@@ -301,8 +303,8 @@ def slurm(scenario):
                ROCE_EXPORTER=scenario.get("program") or os.path.join(scenario["top"], "roce_exporter"), ROCE_CHECK_ARGS=scenario.get("args", ""),
                PATH=scenario["top"] + ":" + os.environ["PATH"])
     done = subprocess.run([os.path.join(INTEGRATIONS, "roce-slurm-health")], env=env, capture_output=True, text=True, timeout=60, check=False)
-    with open(log, encoding="utf-8") as f:
-        return done.returncode, f.read().splitlines(), done.stderr
+    with open(log, encoding="utf-8") as f, open(said, encoding="utf-8") as g:
+        return done.returncode, f.read().splitlines(), done.stderr + g.read()
 
 
 def slurm_drains():

@@ -44,7 +44,6 @@ inline void add_line(SampleBatch& batch, std::string_view line) {
     const std::size_t comma = std::min(names.find(','), names.size());
     const auto at = given.find(names.substr(0, comma));
     labels.push_back(at == given.end() ? std::string_view() : std::string_view(at->second));
-    if (at != given.end()) at->second.shrink_to_fit();
     names.remove_prefix(std::min(names.size(), comma + 1));
   }
   for (const auto& [label, value] : given)

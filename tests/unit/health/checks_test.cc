@@ -548,8 +548,8 @@ std::vector<Look> looks() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CheckTest, testing::ValuesIn(looks()), [](const auto& info) {
-  std::string name = std::to_string(info.index) + "_" + info.param.check + "_" + info.param.name;
+INSTANTIATE_TEST_SUITE_P(All, CheckTest, testing::ValuesIn(looks()), [](const auto& look) {
+  std::string name = std::to_string(look.index) + "_" + look.param.check + "_" + look.param.name;
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
   return name;

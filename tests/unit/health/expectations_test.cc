@@ -247,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(
             "nvme0",
             0,
             "128 s"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& row) { return row.param.name; });
 
 TEST(ExpectationsTest, AStorageDeviceThatIsMissingOrDownIsCritical) {
   const auto profile = parse_profile(

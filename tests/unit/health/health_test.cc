@@ -158,7 +158,7 @@ TEST_F(HealthTest, MetricsTellFindingsRolesAndExpectations) {
   const std::string page_text = text();
   EXPECT_THAT(page_text, HasSubstr("roce_device_role_info{device=\"mlx5_0\",role=\"compute\"} 1\n"));
   EXPECT_THAT(page_text, HasSubstr("roce_expectation_met{check=\"rate\",object=\"mlx5_0/1\"} 0\n"));
-  EXPECT_THAT(page_text, HasSubstr("roce_expected_value{check=\"rate\",object=\"mlx5_0/1\"} 2.5e+10\n"));
+  EXPECT_THAT(page_text, HasSubstr("roce_expected_value{check=\"rate\",object=\"mlx5_0/1\"} 25000000000\n"));
   EXPECT_THAT(page_text, HasSubstr("roce_expectation_met{check=\"firmware\",object=\"mlx5_0\"} 1\n"));
   EXPECT_THAT(page_text, HasSubstr("roce_expectation_met{check=\"port-down\",object=\"mlx5_0/1\"} 1\n"));
   EXPECT_THAT(page_text, Not(HasSubstr("roce_expectation_met{check=\"device-missing\",object=\"mlx5_1\"}")));

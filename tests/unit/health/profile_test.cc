@@ -201,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "1: key `classes[0]`: found a class without both, allowed name and hosts in each class"},
         Mistake{"Alias", "devices: &a []\nroles: *a\n", "1: found the anchor"},
         Mistake{"Encoding", "devices: \xff\n", "1: found the byte 0xff, allowed UTF-8"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& row) { return row.param.name; });
 
 TEST(ProfileTest, NamesEveryFurtherMistake) {
   const auto profile = parse_profile("devices:\n  - device: a\n    mtu: 1\nno: 1\n", "p.yml");

@@ -36,7 +36,7 @@ TEST(RenderTest, TextFitsATerminalAndTellsEverything) {
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
     EXPECT_LE(end - begin, 80U) << text.substr(begin, end - begin);
   EXPECT_THAT(text, testing::StartsWith("CRITICAL: 2 findings on 2 RDMA devices, 1 source read, 1 failing\nnote: a "
-                                        "note\n\nCRITICAL pause-storm  on  mlx5_0/1 priority 3\n"));
+                                        "note\n\nCRITICAL pause-storm on mlx5_0/1 priority 3\n"));
   for (const char* part :
        {"found:", "expected: below 50 %", "since:    2026-11-29T22:10:00Z", "next:     find who pauses",
         "more:     doc#b", "rate on mlx5_1/1 until 2026-12-31: spare", "ecn on mlx5_0", "and 8 more"})

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "exporter/health/check.h"
 #include "tests/support/temp_tree.h"
 
 namespace roce {
