@@ -28,6 +28,8 @@ constexpr std::uint64_t kLookAtPort = 10 * kSecond;
 constexpr std::uint32_t kMaxBurst = 1000;
 constexpr std::uint32_t kMaxBurstGap = 10'000;  // ms
 constexpr std::size_t kMaxBursts = 4;
+constexpr std::uint32_t kFreeBurst = 30;
+constexpr std::chrono::milliseconds kBurstGap{30};
 
 template <class T, class U>
 std::uint64_t nanoseconds(std::chrono::duration<T, U> duration) {
@@ -138,8 +140,12 @@ class EngineImpl final : public Engine {
   }
 
   Result<ReadGrant> accept_read(const ReadRequest& request) override {
-    (void)request;
-    return fail(ErrorKind::kUnsupported, "RC READ");
+    for (auto& unit : units_) {
+      if (!request.device.empty() && unit->record().device != request.device) continue;
+      if (unit->endpoint()) return unit->reads().accept(request);
+    }
+    return fail(ErrorKind::kAbsent,
+                request.device.empty() ? std::string("no device answers") : request.device + ": does not answer");
   }
 
   EngineStats stats() const override;
@@ -273,6 +279,11 @@ void EngineImpl::publish() {
     plan->epoch = epoch_;
     unit->resolver().set_settings(labels_);
     auto peers = plan->peers;
+    SlowSettings slow;
+    slow.read_interval = nanoseconds(settings_.read_interval);
+    slow.registration_interval = nanoseconds(settings_.registration_interval);
+    slow.hop_limit = settings_.hop_limit;
+    unit->reads().set_peers(peers, slow);
     // The plan first: what the resolver hands over is of a peer in it.
     unit->prober().plans().post(std::move(plan));
     unit->resolver().set_peers(std::move(peers));
@@ -390,6 +401,7 @@ EngineStats EngineImpl::stats() const {
     device.scheduler_lag = record.scheduler_lag.snapshot();
     device.local_delay = record.local_delay.snapshot();
     device.loopback_failures = record.loopback_failures.get();
+    device.registration_failures = record.registration_failures.get();
     device.qp_repairs = record.qp_repairs.get() + record.responder_repairs.get();
     device.ah_refreshes = record.ah_refreshes.get();
     device.ah_refresh_recovered = record.ah_refresh_recovered.get();
@@ -421,9 +433,12 @@ EngineStats EngineImpl::stats() const {
     peer.connect = counters.connect.snapshot();
     peer.reads_sent = counters.reads_sent.get();
     peer.connects_sent = counters.connects_sent.get();
+    peer.mtu_sent = counters.mtu_sent.get();
+    peer.mtu_received = counters.mtu_received.get();
     for (std::size_t i = 0; i < kFailures; ++i) {
       peer.read_failures[i] = counters.read_failures[i].get();
       peer.connect_failures[i] = counters.connect_failures[i].get();
+      peer.mtu_failures[i] = counters.mtu_failures[i].get();
     }
     peer.responder_delay = counters.responder_delay.snapshot();
     peer.responder_delay_hardware = counters.responder_delay_hardware.load(std::memory_order_relaxed);
@@ -463,9 +478,10 @@ EngineStats EngineImpl::stats() const {
 Result<BurstResult> EngineImpl::burst(const BurstSpec& spec) {
   if (spec.count == 0 || spec.count > kMaxBurst)
     return fail(ErrorKind::kMalformed, fmt::format("count {}: 1 to {} are allowed", spec.count, kMaxBurst));
-  if (spec.size < kPacketBytes || spec.size > kMaxPacketBytes)
+  const std::uint32_t least = spec.kind == BurstSpec::Kind::kRead ? 1 : kPacketBytes;
+  if (spec.size < least || spec.size > kMaxPacketBytes)
     return fail(ErrorKind::kMalformed,
-                fmt::format("size {}: {} to {} bytes are allowed", spec.size, kPacketBytes, kMaxPacketBytes));
+                fmt::format("size {}: {} to {} bytes are allowed", spec.size, least, kMaxPacketBytes));
   if (spec.gap.count() < 1 || spec.gap.count() > kMaxBurstGap)
     return fail(ErrorKind::kMalformed, fmt::format("gap {} ms: 1 to {} are allowed", spec.gap.count(), kMaxBurstGap));
   std::string device;
@@ -479,7 +495,6 @@ Result<BurstResult> EngineImpl::burst(const BurstSpec& spec) {
   for (auto& candidate : units_)
     if (candidate->record().device == device) unit = candidate.get();
   if (unit == nullptr) return fail(ErrorKind::kAbsent, device + ": not a device of the prober");
-  if (spec.kind == BurstSpec::Kind::kRead) return fail(ErrorKind::kUnsupported, "RC READ");
   {
     const std::lock_guard lock(bursts_mutex_);
     if (std::find(bursts_.begin(), bursts_.end(), spec.peer) != bursts_.end())
@@ -491,8 +506,15 @@ Result<BurstResult> EngineImpl::burst(const BurstSpec& spec) {
     const std::lock_guard lock(bursts_mutex_);
     std::erase(bursts_, spec.peer);
   };
+  if (spec.kind == BurstSpec::Kind::kRead) {
+    auto result = unit->reads().burst(spec);
+    end_burst();
+    return result;
+  }
   BurstJob job;
   job.spec = spec;
+  // The far end takes 50 a second of one source; a longer burst leaves room for the probes beside it.
+  if (spec.count > kFreeBurst) job.spec.gap = std::max(job.spec.gap, kBurstGap);
   job.result.rtt.reserve(spec.count);
   job.result.network.reserve(spec.count);
   job.event_fd = eventfd(0, EFD_CLOEXEC);

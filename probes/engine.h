@@ -152,6 +152,9 @@ struct PeerStats {
   HistogramSnapshot read_rtt, connect;
   std::uint64_t reads_sent = 0, connects_sent = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(Failure::kCount_)> read_failures{}, connect_failures{};
+  // Reads as long as the path's MTU; where only these fail, long packets are lost.
+  std::uint64_t mtu_sent = 0, mtu_received = 0;
+  std::array<std::uint64_t, static_cast<std::size_t>(Failure::kCount_)> mtu_failures{};
   HistogramSnapshot responder_delay;  // told by the peer
   bool responder_delay_hardware = false;
   std::string remote_node, remote_device;
@@ -164,7 +167,7 @@ struct DeviceStats {
   std::string error;  // why it is not active
   bool hardware_timestamps = false;
   HistogramSnapshot loopback_rtt, registration, scheduler_lag, local_delay;
-  std::uint64_t loopback_failures = 0;
+  std::uint64_t loopback_failures = 0, registration_failures = 0;
   std::uint64_t qp_repairs = 0, ah_refreshes = 0, ah_refresh_recovered = 0, endpoint_refreshes = 0;
   double throttle = 1;          // share of the configured rate that is sent
   double interval_seconds = 0;  // between probes of a pair and class as it is now

@@ -67,11 +67,13 @@ DeviceUnit::DeviceUnit(Verbs& verbs, std::string device, std::uint8_t port, Endp
       prober_(verbs, record_, rings_),
       resolver_(verbs, record_, rings_, source, callbacks_.on_endpoint),
       responder_(verbs, record_, helper_rings_),
-      helper_(verbs, record_, helper_rings_) {}
+      helper_(verbs, record_, helper_rings_),
+      reads_(verbs, record_, source) {}
 
 DeviceUnit::~DeviceUnit() {
   close_session();
   resolver_.stop();
+  reads_.stop();
   helper_.stop();
   rings_.wake_prober.store(-1);
   helper_rings_.wake_responder.store(-1);
@@ -87,6 +89,7 @@ Result<void> DeviceUnit::start() {
   rings_.wake_prober.store(probe_wake_);
   helper_rings_.wake_responder.store(responder_wake_);
   ROCE_TRY_VOID(resolver_.start());
+  ROCE_TRY_VOID(reads_.start());
   return helper_.start();
 }
 
@@ -143,6 +146,7 @@ Result<void> DeviceUnit::open_session(const EngineSettings& settings, std::uint3
   stopping_.store(false);
   prober_.attach(*probe_queue_, probe_qkey, port.active);
   resolver_.attach(*context_, *probe_queue_, local_);
+  reads_.attach(*context_, local_, mtu_);
   if (responder_queue_) {
     responder_.attach(*responder_queue_, local_.index);
     helper_.attach(*context_, *responder_queue_);
@@ -155,6 +159,7 @@ Result<void> DeviceUnit::open_session(const EngineSettings& settings, std::uint3
     endpoint.qkey = spec.qkey;
     endpoint.epoch = epoch;
     endpoint.mtu = mtu_;
+    endpoint.read = true;
     const std::lock_guard lock(status_mutex_);
     endpoint_ = std::move(endpoint);
   }
@@ -176,6 +181,7 @@ void DeviceUnit::close_session() {
   if (probe_thread_.joinable()) probe_thread_.join();
   if (responder_thread_.joinable()) responder_thread_.join();
   // First the helpers let go of the device, then what they handed over is dropped.
+  reads_.detach();
   resolver_.detach();
   prober_.detach();
   if (responder_queue_) {

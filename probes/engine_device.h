@@ -15,6 +15,7 @@
 #include "probes/echo/echo_prober.h"
 #include "probes/echo/records.h"
 #include "probes/echo/resolver.h"
+#include "probes/read/read_prober.h"
 #include "probes/responder/responder.h"
 #include "probes/verbs/verbs.h"
 
@@ -37,6 +38,7 @@ class DeviceUnit {
   EchoProber& prober() { return prober_; }
   Responder& responder() { return responder_; }
   Resolver& resolver() { return resolver_; }
+  ReadProber& reads() { return reads_; }
 
   // One thread at a time: the engine holds its lifecycle mutex.
   bool open() const { return context_ != nullptr; }
@@ -69,6 +71,7 @@ class DeviceUnit {
   HelperRings helper_rings_;
   Responder responder_;
   ResponderHelper helper_;
+  ReadProber reads_;
 
   std::unique_ptr<Context> context_;
   std::unique_ptr<DatagramQueue> probe_queue_, responder_queue_;

@@ -79,8 +79,8 @@ struct PeerCounters {
   std::string remote_node, remote_device;
   // The slow probes.
   LatencyHistogram read_rtt, connect;
-  Counter reads_sent, connects_sent;
-  std::array<Counter, kFailures> read_failures, connect_failures;
+  Counter reads_sent, connects_sent, mtu_sent, mtu_received;
+  std::array<Counter, kFailures> read_failures, connect_failures, mtu_failures;
 };
 
 struct PeerRecord {
@@ -118,6 +118,7 @@ struct DeviceRecord {
   Counter responder_repairs;
   // Slow probes.
   LatencyHistogram registration;
+  Counter registration_failures;
 };
 
 }  // namespace roce::probe

@@ -303,6 +303,70 @@ TEST_F(EngineTest, BurstsSayWhatIsWrongWithThem) {
   EXPECT_EQ(result->failure, "b: its endpoint is not known");
 }
 
+TEST_F(EngineTest, ReadsGoOnWithoutTheSoftwareOfThePeer) {
+  EngineSettings s = settings("a0");
+  s.read_interval = 20ms;
+  s.registration_interval = 20ms;
+  const auto a = start("a0", s), b = start("b0");
+  a->set_peers({peer("b", "a0")});
+  ASSERT_TRUE(eventually([&] {
+    const auto stats = a->stats();
+    return stats.peers[0].read_rtt.count > 10 && stats.peers[0].mtu_received > 2 &&
+           stats.devices[0].registration.count > 2;
+  }));
+  const auto stats = a->stats();
+  EXPECT_GE(stats.peers[0].reads_sent, stats.peers[0].read_rtt.count);
+  for (const auto n : stats.peers[0].read_failures) EXPECT_EQ(n, 0u);
+  BurstSpec spec = to("b", 10, 8);
+  spec.kind = BurstSpec::Kind::kRead;
+  spec.gap = 10ms;
+  const auto result = a->burst(spec);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->failure, "");
+  EXPECT_GE(result->received, 1u);
+  EXPECT_EQ(result->received, result->rtt.size());
+}
+
+TEST_F(EngineTest, AReadThatFailsIsCountedByReasonAndConnectedAnew) {
+  EngineSettings s = settings("a0");
+  s.read_interval = 20ms;
+  const auto a = start("a0", s), b = start("b0");
+  a->set_peers({peer("b", "a0")});
+  ASSERT_TRUE(eventually([&] { return a->stats().peers[0].read_rtt.count > 3; }));
+  {
+    const std::lock_guard lock(fabric.mutex);
+    fabric.read_status = [](const Gid&, const Gid&, std::uint32_t) { return kWorkRetryExceeded; };
+  }
+  ASSERT_TRUE(eventually([&] {
+    const auto stats = a->stats();
+    return stats.peers[0].read_failures[static_cast<std::size_t>(Failure::kRetryExceeded)] +
+               stats.peers[0].mtu_failures[static_cast<std::size_t>(Failure::kRetryExceeded)] >
+           0;
+  }));
+  {
+    const std::lock_guard lock(fabric.mutex);
+    fabric.read_status = nullptr;
+  }
+  const auto before = a->stats().peers[0].read_rtt.count;
+  EXPECT_TRUE(eventually([&] { return a->stats().peers[0].read_rtt.count > before + 3; }));
+}
+
+TEST_F(EngineTest, LongReadsThatFailAloneAreTheirOwnSeries) {
+  EngineSettings s = settings("a0");
+  s.read_interval = 20ms;
+  fabric.read_status = [](const Gid&, const Gid&, std::uint32_t bytes) {
+    return bytes > 1500 ? kWorkRetryExceeded : kWorkSuccess;
+  };
+  const auto a = start("a0", s), b = start("b0");
+  a->set_peers({peer("b", "a0")});
+  ASSERT_TRUE(eventually(
+      [&] { return a->stats().peers[0].mtu_failures[static_cast<std::size_t>(Failure::kRetryExceeded)] > 0; }));
+  const auto stats = a->stats();
+  EXPECT_GE(stats.peers[0].read_rtt.count, 3u);
+  EXPECT_EQ(stats.peers[0].mtu_received, 0u);
+  EXPECT_EQ(stats.peers[0].read_failures[static_cast<std::size_t>(Failure::kRetryExceeded)], 0u);
+}
+
 TEST_F(EngineTest, TooLittleLockableMemoryIsTheStateOfTheDevice) {
   fabric.devices.at("a0")->lockable = 1024;
   const auto a = start("a0");

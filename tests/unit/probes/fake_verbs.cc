@@ -243,6 +243,55 @@ class Queue final : public DatagramQueue {
   std::vector<Delivery> completions_;
 };
 
+class FakeReadQueue final : public ReadQueue {
+ public:
+  FakeReadQueue(Fabric& fabric, Device& device)
+      : fabric_(fabric), device_(device), qpn_(fabric.next_qpn++), event_fd_(eventfd(0, EFD_NONBLOCK)) {}
+  ~FakeReadQueue() override { (void)close(event_fd_); }
+  FakeReadQueue(const FakeReadQueue&) = delete;
+  FakeReadQueue& operator=(const FakeReadQueue&) = delete;
+  std::uint32_t qpn() const override { return qpn_; }
+  std::uint32_t psn() const override { return 1; }
+  DeviceClock clock() const override { return {}; }
+  Result<void> connect(const ReadPath& path) override {
+    const std::lock_guard lock(fabric_.mutex);
+    if (fabric_.dead.contains(path.gid)) return fail_errno(ETIMEDOUT, "RTR");
+    path_ = path;
+    return {};
+  }
+  int event_fd() const override { return event_fd_; }
+  int post_read(std::uint64_t, std::uint32_t rkey, std::uint32_t bytes) override {
+    const std::lock_guard lock(fabric_.mutex);
+    if (path_.qpn == 0) return EINVAL;
+    status_ = fabric_.read_status ? fabric_.read_status(device_.gid, path_.gid, bytes) : kWorkSuccess;
+    if (rkey != 4711) status_ = kWorkRemoteAccess;
+    pending_ = status_ >= 0;
+    at_ = fabric_.now() + (fabric_.real_time ? 0 : 5'000);
+    signal(event_fd_);
+    return 0;
+  }
+  int poll(Completion& out) override {
+    const std::lock_guard lock(fabric_.mutex);
+    if (!pending_ || fabric_.now() < at_) return 0;
+    pending_ = false;
+    out = Completion{};
+    out.status = status_;
+    return 1;
+  }
+  int arm() override { return 0; }
+  void take_events() override { drain(event_fd_); }
+
+ private:
+  Fabric& fabric_;
+  Device& device_;
+  std::uint32_t qpn_;
+  int event_fd_;
+  ReadPath path_;
+  bool pending_ = false;
+  int status_ = 0;
+  std::uint64_t at_ = 0;
+};
+
 class FakeContext final : public Context {
  public:
   FakeContext(Fabric& fabric, Device& device) : fabric_(fabric), device_(device) { ++device_.open_contexts; }
@@ -301,9 +350,10 @@ class FakeContext final : public Context {
     device_.addresses -= addresses_.erase(address);
   }
   Result<std::unique_ptr<ReadQueue>> create_read_queue(const ReadQueueSpec&) override {
-    return fail(ErrorKind::kUnsupported, "RC");
+    const std::lock_guard lock(fabric_.mutex);
+    return std::make_unique<FakeReadQueue>(fabric_, device_);
   }
-  Result<DummyMemory> dummy_memory() override { return fail(ErrorKind::kUnsupported, "RC"); }
+  Result<DummyMemory> dummy_memory() override { return DummyMemory{4096, 4711, 4096}; }
   Result<std::uint64_t> time_registration(std::size_t) override { return 20'000; }
 
  private:

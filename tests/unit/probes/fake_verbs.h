@@ -71,6 +71,7 @@ class Fabric final : public Verbs {
   std::set<Gid> dead;                        // address creation to these fails after a second
   bool hold_dead = false;                    // ... or waits until it is false again
   bool real_time = false;
+  std::function<int(const Gid& from, const Gid& to, std::uint32_t bytes)> read_status;  // -1: no completion ever
   void advance(std::uint64_t ns) { now_ += ns; }
   void step_realtime(std::int64_t ns) { realtime_offset_ += ns; }
   void release_dead();
