@@ -2,6 +2,7 @@
 #include "exporter/web/server.h"
 
 #include <civetweb.h>
+#include <openssl/crypto.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
 
@@ -160,6 +161,7 @@ class Exchange {
     auto verdict = Users::Answer::kWrong;
     if (given != nullptr && parse_basic(given, request.user, password)) {
       verdict = rules_->users->check(request.user, password, request.remote_address);
+      OPENSSL_cleanse(password.data(), password.size());
     } else if (route_judges) {
       return true;
     }
@@ -378,7 +380,8 @@ int on_http_error(mg_connection* connection, int status, const char* message) {
             "\r\nX-Content-Type-Options: nosniff\r\n";
     if (const auto& guard = state_of(connection).guard; guard != nullptr)
       for (const auto& [name, value] : guard->rules()->config.headers)
-        if (!equal_ignoring_case(name, "X-Content-Type-Options")) text.append(name).append(": ").append(value) += "\r\n";
+        if (!equal_ignoring_case(name, "X-Content-Type-Options"))
+          text.append(name).append(": ").append(value) += "\r\n";
     text += "Connection: close\r\n\r\n";
     if (!head) text += body;
     mg_write(connection, text.data(), text.size());
@@ -399,9 +402,11 @@ int on_log(const mg_connection* connection, const char* message) {
       running = state.running;
       if (!running) state.start_message = message;
     }
-    // What it says about one client is of no interest to others.
+    // What it says about one client is of no interest to others. During a handshake it names none.
+    const std::string_view text(message);
     const bool of_client =
-        mg_get_request_info(connection) != nullptr && mg_get_request_info(connection)->remote_addr[0] != '\0';
+        text.starts_with("sslize error") || text.starts_with("SSL syscall error") ||
+        (mg_get_request_info(connection) != nullptr && mg_get_request_info(connection)->remote_addr[0] != '\0');
     if (running) log::write(of_client ? log::Level::kDebug : log::Level::kWarn, "web server", {{"err", message}});
   } catch (...) {
     return 1;

@@ -548,8 +548,9 @@ def identities():
 
 def native_histograms(flags):
     """A real Prometheus reads our histograms: as protobuf with its feature flag, as text without; the answers agree."""
-    builds.build("release", "native_page")
-    with subprocess.Popen([os.path.join(BUILD, "release", "bin", "native_page")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as page:
+    preset = exporter.preset_of(exporter.binary())
+    builds.build(preset, "native_page")
+    with subprocess.Popen([os.path.join(BUILD, preset, "bin", "native_page")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as page:
         try:
             target = page.stdout.readline().strip().removeprefix("http://")
             with Prometheus([target], flags=flags) as p:
