@@ -503,6 +503,168 @@ def alert_tests():
     return f"{len(names)} alerts"
 
 
+# All rules together -------------------------------------------------------------------------------------------------------
+
+COMPANIONS = os.path.join(ROOT, "tests", "alerts", "companions.yml")
+WHOLE = 200  # samples of a host in these tests
+
+
+def all_rules():
+    groups = {}
+    for file, group, rule in rules():
+        groups.setdefault((file, group), []).append(rule)
+    return {"groups": [{"name": g, "rules": r} for (_, g), r in groups.items()]}
+
+
+def together(hosts):
+    """Runs all rules on hosts side by side, {tag: series}; -> {tag: alerts that fired, those of level info apart}."""
+    count = max(len(v) for data in hosts.values() for v in data.values())
+    series = []
+    for tag, data in hosts.items():
+        data = dict(data)
+        for key in [k for k in data if k[0] == "up" and dict(k[1])["job"] == BASE["job"]]:  # every exporter says what it is
+            if not any(k[0] == "roce_exporter_build_info" and dict(k[1])["instance"] == dict(key[1])["instance"] for k in data):
+                data[("roce_exporter_build_info", key[1])] = [1.0 if v else None for v in data[key]]
+        series += input_series(apart(tag, data))
+    expr = f'max by (alertname, host) (max_over_time(ALERTS{{alertstate="firing",severity!="info"}}[{count * STEP}s]))'
+    _, out = run_promtool(os.path.join(WORK, "together"), f"all{len(hosts)}", all_rules(),
+                          [{"interval": clock(STEP), "input_series": series, "promql_expr_test": [{"expr": expr, "eval_time": clock((count - 1) * STEP), "exp_samples": []}]}])
+    expect("error" not in out.lower() or "got:" in out, lambda: out[-2000:])
+    fired = {tag: set() for tag in hosts}
+    for found in re.findall(r"\{(alertname=[^}]*)\} 1E\+00", out):
+        labels = parse_labels(found)
+        tag = labels.get("host", "").rsplit(".", 1)[0]
+        if tag in fired:
+            fired[tag].add(labels["alertname"])
+    return fired
+
+
+def alone():
+    """Each alert's event, with all rules: what fires beside it is written down with the reason why it may."""
+    allowed, hosts = load(COMPANIONS), {}
+    every = alert_rules()
+    for name, case in cases().items():
+        if not case.get("separate") and "step" not in case and every[name]["labels"]["severity"] != "info":
+            hosts[name] = series_of(dict(case, samples=max(case.get("samples", SAMPLES), WHOLE)), case["event"])
+    # Those that compare hosts see all of these at once.
+    fleet = {n for n, c in cases().items() if c.get("separate")}
+    bad = []
+    for name, fired in together(hosts).items():
+        also = set((allowed.get(name) or {}).keys())
+        if name not in fired:
+            bad.append(f"{name}: does not fire among all rules")
+        if fired - {name} - also - fleet:
+            bad.append(f"{name}: {', '.join(sorted(fired - {name} - also - fleet))} fires with it")
+        if also - fired:
+            bad.append(f"{name}: {', '.join(sorted(also - fired))} does not fire with it any more")
+    expect(not bad, "\n".join(bad))
+    return f"{len(hosts)} events; {sum(1 for n in hosts if not allowed.get(n))} fire one alert alone"
+
+
+def whole_page():
+    """A healthy host with all series of all cases."""
+    out = {}
+    for case in cases().values():
+        if case.get("separate") or "step" in case or case.get("whole") is False:
+            continue
+        for key, values in series_of({"healthy": {**case["healthy"], **case.get("whole", {})}, "samples": WHOLE}).items():
+            out.setdefault(key, values)
+    # A link that is there and counters that go on.
+    for key in list(out):
+        if all(v is None for v in out[key]):
+            del out[key]
+    return out
+
+
+def benign():
+    """What has to page nobody (B rows of the fault matrix), on a host with all series, with all rules."""
+    page, half = whole_page(), WHOLE // 2
+
+    def edit(change):
+        return {key: change(key[0], dict(key[1]), list(values)) for key, values in page.items()}
+
+    def gone(values, start, end):
+        return [None if start <= i < end else v for i, v in enumerate(values)]
+
+    def counter(name):
+        return name.endswith(("_total", "_bucket", "_count"))
+
+    def from_zero(values, at):
+        return [v if i < at or v is None else v - (values[at] or 0) for i, v in enumerate(values)]
+
+    def device_of(labels):
+        return bool(labels.get("device"))
+
+    def reload(name, labels, values):
+        if name == "up" or not device_of(labels) or name.startswith("roce_prober_key"):
+            return values
+        if counter(name):
+            values = from_zero(values, half)
+        values = gone(values, half - 2, half)
+        if name == "roce_port_state":
+            values[half] = 1.0  # the link still trains
+        return values
+
+    def reboot(name, labels, values):
+        if name == "up":
+            return [0.0 if half - 20 <= i < half else v for i, v in enumerate(values)]
+        if counter(name):
+            values = from_zero(values, half)
+        if name == "process_start_time_seconds":
+            values = [v + 900 if i >= half else v for i, v in enumerate(values)]
+        return gone(values, half - 20, half)
+
+    def restart(name, labels, values):
+        if name == "process_start_time_seconds":
+            return [v + 900 if i >= half else v for i, v in enumerate(values)]
+        if name == "up":
+            values[half] = 0.0
+            return values
+        return gone(values, half, half + 1)
+
+    def disconnect(name, labels, values):
+        return gone(values, half, WHOLE) if name.startswith("roce_nvme_") else values
+
+    def pfc_bursts(name, labels, values):
+        if name != "roce_pfc_pause_seconds_total":
+            return values
+        return [v + 2.0 * ((i + 10) // 20) for i, v in enumerate(values)]
+
+    def slow_but_declared(name, labels, values):
+        return [12.5e9] * WHOLE if name == "roce_port_rate_bytes_per_second" else values
+
+    def idle(name, labels, values):
+        return [values[0]] * WHOLE if counter(name) and not name.startswith("roce_probe") and values[0] is not None else values
+
+    never_cabled = {(n, tuple(sorted({**BASE, "device": "mlx5_9", "port": "1"}.items()))): [v] * WHOLE
+                    for n, v in (("roce_port_state", 1.0), ("roce_port_physical_state", 3.0), ("roce_port_rate_bytes_per_second", 1.25e9), ("roce_port_symbol_errors_total", 7.0))}
+    no_rdma = {key: values for key, values in page.items() if not any(l in dict(key[1]) for l in ("device", "controller", "subsystem", "mount", "session", "gpu", "check"))
+               and (key[0] in ("up", "process_start_time_seconds", "scrape_duration_seconds") or key[0].startswith(("roce_exporter", "roce_config")))}
+    no_counters = {key: values for key, values in page.items() if not (key[0].endswith("_total") and device_of(dict(key[1])) and key[0].startswith("roce_") and not key[0].startswith("roce_probe"))}
+    hosts = {
+        "healthy": page,
+        "B01-reboot": edit(reboot),
+        "B02-driver-reload": edit(reload),
+        "B03-wrap": wrapped(page),
+        "B04-lost-scrape": lose(page, half),
+        "B04-prometheus-restart": edit(lambda n, l, v: gone(v, half, half + 8)),
+        "B06-pfc-bursts": edit(pfc_bursts),
+        "B08-idle": edit(idle),
+        "B09-no-rdma": no_rdma,
+        "B10-no-counters": no_counters,
+        "B11-disconnect": edit(disconnect),
+        "B12-declared-lower-rate": edit(slow_but_declared),
+        "B13-exporter-restart": edit(restart),
+        "B14-never-cabled": {**page, **never_cabled},
+    }
+    # A host that is away for five minutes is told as a ticket; whoever plans it silences it.
+    allowed = {"B01-reboot": {"RoceExporterDown"}}
+    fleet = {n for n, c in cases().items() if c.get("separate")} - {"RoceProbeTargetUnreachable"}
+    bad = [f"{tag}: {', '.join(sorted(fired - allowed.get(tag, set()) - fleet))} fires" for tag, fired in together(hosts).items() if fired - allowed.get(tag, set()) - fleet]
+    expect(not bad, "\n".join(bad))
+    return f"{len(hosts)} hosts with {len(page)} series each, {len(alert_rules())} alerts"
+
+
 # Mutations ---------------------------------------------------------------------------------------------------------------
 
 OTHER = {">": "<", "<": ">", ">=": "<", "<=": ">", "==": "!=", "!=": "=="}
@@ -595,6 +757,8 @@ def rows():
             Row("alerts-runbooks-seeded", "the lint of runbooks finds seeded faults", alert_lint.check_runbooks_seeded),
             *alert_routing.rows(),
             Row("alerts-rules", "each alert: fires on the smallest event with its words, silent on all else", alert_tests),
+            Row("alerts-alone", "each event among all rules: nothing else fires, or it is written down why", alone),
+            Row("alerts-benign", "reboots, reloads, wraps, lost scrapes, idle hosts: no alert among all rules", benign),
             Row("alerts-mutants-one", "one mutant of each rule is killed", lambda: mutations(False)),
             Row("alerts-mutants", "every mutant of every rule is killed", lambda: mutations(True), full_only=True)]
 
