@@ -8,9 +8,6 @@ from harness import ROOT, expect
 
 TARGET = {"job", "instance", "host"}
 FOREIGN = {"up": set(), "scrape_duration_seconds": set(), "process_start_time_seconds": set(), "process_resident_memory_bytes": set(), "prometheus_rule_evaluation_failures_total": {"rule_group"}}
-# Promised by the design, not in the catalog yet.
-PROMISED = {"roce_device_role_info": {"device", "role"},
-            "roce_expectation_met": {"check", "object"}, "roce_expected_value": {"check", "object"}}
 PAIR = {"device", "port", "peer"}
 PROMISED_PROBES = {"roce_probe_peer_state": PAIR | {"state"}, "roce_probe_anomaly": PAIR | {"qos", "detector"}, "roce_probe_sent_total": PAIR | {"qos"},
                    "roce_probe_failures_total": PAIR | {"qos", "reason"}, "roce_probe_rtt_seconds_bucket": PAIR | {"qos", "le"}, "roce_probe_rtt_seconds_count": PAIR | {"qos"},
@@ -25,17 +22,15 @@ WORDS = {"by", "without", "on", "ignoring", "group_left", "group_right", "and", 
 
 
 def catalog():
-    """{metric: labels} of the generated reference, and of the prober's catalog where it is."""
+    """{metric: labels} of the catalogs of both programs."""
     found = {}
-    with open(os.path.join(ROOT, "packaging", "docs", "metrics.md"), encoding="utf-8") as f:
-        parts = re.split(r"\n### (\S+)\n", f.read())
-    for name, body in zip(parts[1::2], parts[2::2]):
-        row = re.search(r"\n\| (?:counter|gauge|histogram|summary) \| [^|]* \| ([^|]*) \|", body)
-        if row:
-            labels = re.sub(r"[`\s]", "", row.group(1))
-            found[name] = set() if labels == "-" else set(labels.split(","))
-    for name, labels in prober_catalog().items():
-        found[name] = labels
+    for folder, _, files in os.walk(os.path.join(ROOT, "exporter", "catalog")):
+        for file in files:
+            if file.endswith(".def"):
+                with open(os.path.join(folder, file), encoding="utf-8") as f:
+                    for m in re.finditer(r'^ROCE_METRIC\(\w+,\s*"(\w+)",\s*k\w+,\s*"[^"]*",\s*"([^"]*)"', f.read(), re.M):
+                        found[m.group(1)] = set(filter(None, m.group(2).split(",")))
+    found.update(prober_catalog())
     return found
 
 
@@ -123,7 +118,7 @@ def lint(rules, known):
                 if recorded[metric][0] == group and metric not in earlier.setdefault(group, set()):
                     say(f"{metric} is recorded later in the same group: one evaluation late")
                 continue
-            own = FOREIGN.get(metric, PROMISED.get(metric, known.get(metric)))
+            own = FOREIGN.get(metric, known.get(metric))
             if own is None:
                 say(f"no metric is called {metric}")
                 continue
@@ -326,7 +321,7 @@ def check_runbook_queries():
             for query in block.splitlines():
                 rules.append({"record": f"query:{len(rules)}:of", "expr": query})
                 for metric, used, _, _ in selectors(query):
-                    own = recorded[metric][1] if metric in recorded else FOREIGN.get(metric, PROMISED.get(metric, known.get(metric)))
+                    own = recorded[metric][1] if metric in recorded else FOREIGN.get(metric, known.get(metric))
                     if own is None:
                         bad.append(f"{name}: `{query}`: no series is called {metric}")
                     else:
