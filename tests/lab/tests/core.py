@@ -510,7 +510,7 @@ def series_table(page):
     table = {}
     for s in page.series:
         port = (s.labels.get("device") or s.labels.get("netdev") or "", s.labels.get("port") or "") if "port" in s.labels else None
-        ports = table.setdefault(owner.get(s.name, "the program itself"), {})
+        ports = table.setdefault(owner.get(s.name, "exporter"), {})
         ports[port] = ports.get(port, 0) + 1
     rows = {c: (sum(p.values()), max((n for port, n in p.items() if port is not None), default=0)) for c, p in table.items()}
     rows = dict(sorted(rows.items(), key=lambda r: (-r[1][0], r[0])))
