@@ -205,8 +205,93 @@ def examples():
     command("promtool", "check", "config", os.path.join(alerts.ALERTS, "prometheus.yml"))
 
 
+class Target:
+    """A page with a case's series: healthy until the fault begins, then as the case says."""
+
+    def __init__(self, name, host):
+        self.name, self.host, self.since = name, host, None
+        case = alerts.cases()[name]
+        self.series = {k: v for k, v in alerts.series_of(case, case["event"]).items() if k[0] != "up" and dict(k[1]).get("host") == "node1"}
+        target = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = target.page().encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def page(self):
+        """Counters go on between the samples of the case, states do not."""
+        at = 39.0 if self.since is None else min(40 + (time.time() - self.since) / alerts.STEP, 60)
+        lines = ['roce_exporter_build_info{version="1"} 1']
+        for (name, labels), values in self.series.items():
+            low, high = values[int(at)], values[int(at) + 1]
+            if low is None:
+                continue
+            value = low + (high - low) * (at - int(at)) if name.endswith("_total") and high is not None else low
+            inner = ",".join(f"{k}={json.dumps(v)}" for k, v in labels if k not in alerts.BASE)
+            lines.append(f"{name}{{{inner}}} {value!r}")
+        return "\n".join(lines) + "\n"
+
+
+def latency():
+    """From the fault to the webhook, with the shipped rules and configurations, scrapes and evaluations of 15 s. Each critical
+    fault on three hosts, which are scraped at different moments."""
+    names = ["RocePortDown", "RoceNvmeNoPath", "RoceRetriesExceeded", "RocePfcStorm", "RoceLosslessDrops", "RoceDeviceLost"]
+    targets = [Target(name, f"{name}-{i}") for i in range(3) for name in names]
+    with Receiver() as receiver, alertmanager(receiver.port, speed=1) as manager, tempfile.TemporaryDirectory() as folder:
+        config = dict(alerts.load(os.path.join(alerts.ALERTS, "prometheus.yml")))
+        config["rule_files"] = [os.path.join(alerts.ALERTS, "rules", "*.yml")]
+        config["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [manager[len("http://"):]]}]}]}
+        config["scrape_configs"] = [{"job_name": "roce", "static_configs": [{"targets": [t.address], "labels": {"host": t.host}} for t in targets]}]
+        with open(os.path.join(folder, "prometheus.yml"), "w", encoding="utf-8") as f:
+            alerts.yaml.safe_dump(config, f)
+        url = f"127.0.0.1:{free_port()}"
+        with open(os.path.join(folder, "log"), "w", encoding="utf-8") as log:
+            process = subprocess.Popen(["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", f"--web.listen-address={url}"],
+                                       stdout=log, stderr=log)
+            try:
+                time.sleep(75)  # four healthy samples of each
+                began = time.time()
+                for target in targets:
+                    target.since = began
+                arrived, pages = {}, {}
+                while time.time() < began + 100 and len(arrived) < len(targets):
+                    for path, note in list(receiver.got):
+                        for alert in note["alerts"]:
+                            if path == "page":
+                                arrived.setdefault(alert["labels"]["host"], (time.time() - began, alert["labels"]["alertname"]))
+                    time.sleep(0.2)
+                for path, note in receiver.got:
+                    for alert in note["alerts"]:
+                        pages.setdefault(alert["labels"].get("host"), set()).add((path, alert["labels"]["alertname"]))
+            finally:
+                process.terminate()
+                process.wait(30)
+                for target in targets:
+                    target.server.shutdown()
+        bad = [f"{t.host}: no page; prometheus: {open(os.path.join(folder, 'log'), encoding='utf-8').read()[-300:]}" for t in targets if t.host not in arrived]
+        bad += [f"{t.host}: the page says {arrived[t.host][1]}" for t in targets if t.host in arrived and arrived[t.host][1] != t.name]
+        bad += [f"{t.host}: {sorted(a for p, a in pages[t.host] if p == 'page')} were paged" for t in targets if t.host in arrived and sum(p == "page" for p, _ in pages[t.host]) > 1]
+        expect(not bad, "\n".join(bad))
+    took = sorted(s for s, _ in arrived.values())
+    slowest = max(arrived.items(), key=lambda kv: kv[1][0])
+    expect(took[-1] <= 60, f"{slowest[0]} took {took[-1]:.0f} s")
+    return f"{len(took)} faults: median {took[len(took) // 2]:.0f} s, maximum {took[-1]:.0f} s ({slowest[0]})"
+
+
 def rows():
     return [Row("alerts-prometheus", "promtool takes the example of Prometheus", examples),
             Row("alerts-routes", "each alert reaches its receiver (amtool)", routes),
             Row("alerts-inhibit-labels", "sources of inhibition have the labels that it compares", sources_have_what_is_compared),
-            Row("alerts-inhibition", "one page for one root cause, in a real Alertmanager", inhibition)]
+            Row("alerts-inhibition", "one page for one root cause, in a real Alertmanager", inhibition),
+            Row("alerts-latency", "critical faults reach the webhook within 60 s through a real Prometheus", latency, full_only=True, alone=True)]
