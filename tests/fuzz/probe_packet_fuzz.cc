@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a stranger may put on the wire: 40 bytes of headers and a payload. Whatever comes in is refused or read; what was
-// read and written again reads the same; nobody without the key makes a code that is taken.
+// What a stranger may put on the wire: 40 bytes of headers and a payload. Whatever comes in is refused or read; what
+// was read and written again reads the same; nobody without the key makes a code that is taken.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
