@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kKeepAlive{75};      // Prometheus scrapes each minute at the latest, usually
 constexpr std::chrono::seconds kWriteDeadline{30};  // for a client to take the whole answer
-constexpr long long kMaxBody = 8192;                // no route reads one
+constexpr long long kMaxBody = 8192;                // what routes read is short
 constexpr std::size_t kPiece = 16384;               // written between two looks at the clock
 constexpr int kMaxHeader = 16384;                   // request line and headers together
 
@@ -142,6 +142,7 @@ class Exchange {
       return finish();
     }
     request.query = std::move(*query);
+    if (route->takes_body) request.body = std::move(body_);
     for (int i = 0; i < info_->num_headers; ++i)
       request.headers.emplace_back(info_->http_headers[i].name, info_->http_headers[i].value);
     answer(*route, request);
@@ -257,6 +258,7 @@ class Exchange {
         refuse(408, "the body did not come in time");
         return false;
       }
+      body_ += byte;
     }
     return true;
   }
@@ -351,6 +353,7 @@ class Exchange {
   bool keep_ = false;
   bool unread_ = false;  // of the body: nothing can follow on this connection
   bool head_only_ = false;
+  std::string body_;
   int status_ = 500;
 };
 

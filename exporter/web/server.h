@@ -27,8 +27,9 @@ struct Request {
   std::string method;                                        // upper case
   std::string path;                                          // decoded, without the query
   std::vector<std::pair<std::string, std::string>> query;    // decoded, in order; names may repeat
-  std::vector<std::pair<std::string, std::string>> headers;  // at most 64; a body is read and thrown away
+  std::vector<std::pair<std::string, std::string>> headers;  // at most 64
   std::string remote_address;                                // without port; IPv4 clients never as "::ffff:..."
+  std::string body;  // of routes that take one, at most 8192 bytes; else it is read and thrown away
   bool from_loopback = false;
   bool tls = false;                 // came over TLS
   bool client_certificate = false;  // with a client certificate that was checked against client_ca
@@ -55,6 +56,7 @@ struct Route {
   Handler handler;
   // The handler itself decides who may ask (bearer tokens): without credentials of a user it is called all the same.
   bool judges_clients = false;
+  bool takes_body = false;
 };
 
 struct ServerOptions {
