@@ -11,6 +11,7 @@ import compat
 import e2e
 import fuzz
 import golden
+import scale
 import health
 import sources
 from harness import ROOT, Group
@@ -31,6 +32,7 @@ ALL = [
     Group("compat", "equal to Debian's prometheus-node-exporter", compat.rows),
     Group("alerts", "rules, runbooks, routing", alerts.rows),
     Group("reference", "generated documents are fresh", sources.reference_rows),
+    Group("scale", "large fleets, by simulation", scale.rows),
     Group("sanitizers", "the cases again under ASan+UBSan and TSan", builds.sanitizer_rows, workers=1),
     Group("tidy", "clang-tidy 19", sources.tidy_rows),
     Group("fuzz", "corpus replay, then fuzzing", fuzz.rows),
