@@ -14,12 +14,10 @@ from harness import BUILD, JOBS, ROOT, Row, command, expect
 # only the program itself knows both.
 LAYERS = ["base", "kernel", "metrics", "catalog", "collectors", "engine", "health", "web"]
 BESIDE = {"config": {"base"}}
-# May be included by a layer beside those below it.
-ALSO = {"web": {"config"}}
+# May be included by a layer beside those below it: both read files in the forms of the configuration.
+ALSO = {"web": {"config"}, "health": {"config"}}
 # The prober shares these with the exporter, and is known to none of it.
-SHARED = {"base", "metrics", "catalog", "web", "config"}
-# health reads its profile with the YAML reader and the wording of the configuration.
-ALSO = {"health": {"config"}}
+SHARED = {"base", "kernel", "metrics", "catalog", "web", "config"}
 # Headers that cost a compiler a second or more: each in one .cc file of a program alone.
 HEAVY = {"CLI/": "exporter/config/", "nlohmann/": None, "libfyaml.h": "exporter/config/", "civetweb.h": "exporter/web/"}
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// /probe?target=&module=: one burst to one peer at once, in the way of blackbox_exporter. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "exporter/metrics/samples.h"
+#include "probes/config/options.h"
+#include "probes/engine.h"
+
+namespace roce::probe {
+
+// What bursts are under way. Outlives every burst, also those that nobody waits for any more.
+class AdhocProbes {
+ public:
+  explicit AdhocProbes(Engine& engine);
+
+  struct Answer {
+    enum class Kind { kDone, kBusy } kind = Kind::kDone;
+    bool success = false;
+    std::string failure;  // why not
+    double seconds = 0;   // that it took
+    BurstResult result;
+  };
+  // At most `budget`, less by what it shortens the burst: fewer probes, then an earlier deadline. A burst that holds
+  // longer counts as failed and keeps its place until it returns. Busy: one to this peer, or four, are under way.
+  Answer run(BurstSpec spec, std::chrono::milliseconds budget);
+
+ private:
+  struct Shared;
+  Engine& engine_;
+  std::shared_ptr<Shared> shared_;
+};
+
+// The page: probe_success and probe_duration_seconds always, the rest where something was measured.
+std::string adhoc_text(const AdhocProbes::Answer& answer);
+
+// The burst cut to the time that there is.
+BurstSpec fit(BurstSpec spec, std::chrono::milliseconds budget);
+
+}  // namespace roce::probe
