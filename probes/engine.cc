@@ -17,7 +17,9 @@
 #include <thread>
 
 #include "exporter/base/log.h"
+#include "probes/connect/connect_prober.h"
 #include "probes/engine_device.h"
+#include "probes/measure/detectors.h"
 #include "probes/schedule/schedule.h"
 
 namespace roce::probe {
@@ -45,6 +47,8 @@ std::uint32_t random_epoch() {
 
 bool same_class(const QosClass& a, const QosClass& b) { return a.name == b.name && a.dscp == b.dscp && a.sl == b.sl; }
 
+std::string baseline_name(const Peer& peer) { return fmt::format("{}@{}/{}", peer.name, peer.device, peer.port); }
+
 // What is kept when a peer stays, though its address or a class may change.
 struct KeptPeer {
   std::shared_ptr<PeerCounters> counters = std::make_shared<PeerCounters>();
@@ -64,11 +68,25 @@ class EngineImpl final : public Engine {
       const std::lock_guard lock(lifecycle_mutex_);
       for (auto& unit : units_) unit->close_session();
     }
+    if (connects_) connects_->stop();  // it tells units of ports
     units_.clear();
     if (const int fd = wake_.exchange(-1); fd >= 0) (void)close(fd);
   }
 
   Result<void> start() {
+    // The first thing of all: it forks, and there should be no threads yet.
+    if (settings_.connect_interval.count() > 0) {
+      auto agent = ConnectAgent::start();
+      if (agent)
+        connects_ = std::make_unique<ConnectProber>(verbs_, std::move(*agent), epoch_, [this](const auto& ports) {
+          for (auto& unit : units_) {
+            const auto found = ports.find(unit->record().device);
+            unit->set_cm_port(found == ports.end() ? 0 : found->second);
+          }
+        });
+      else
+        log::warn("no connect probe", {{"error", agent.error().message()}});
+    }
     const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (fd < 0) return fail_errno(errno, "eventfd");
     wake_.store(fd);
@@ -76,6 +94,7 @@ class EngineImpl final : public Engine {
       DeviceUnit::Callbacks callbacks;
       callbacks.on_endpoint = [this](const PeerRecord& peer, const Endpoint& endpoint) {
         learn(peer.id, endpoint.gid);
+        if (connects_) connects_->learn(peer.id, endpoint);
       };
       callbacks.wake_supervisor = &wake_;
       units_.push_back(std::make_unique<DeviceUnit>(verbs_, device, std::uint8_t{1}, source_, std::move(callbacks)));
@@ -96,6 +115,7 @@ class EngineImpl final : public Engine {
   }
 
   void set_keys(std::vector<Key> keys) override {
+    if (connects_) connects_->set_keys(keys);
     for (auto& unit : units_) {
       for (auto* box : {&unit->prober().keys(), &unit->responder().keys()}) {
         auto made = Authenticator::create(keys);
@@ -155,6 +175,7 @@ class EngineImpl final : public Engine {
     if (duration.count() < 0) return fail(ErrorKind::kMalformed, "release: a time of less than 0 s");
     const std::lock_guard lock(lifecycle_mutex_);
     released_until_ = verbs_.now() + nanoseconds(duration);
+    if (connects_) connects_->close();
     for (auto& unit : units_) {
       unit->close_session();
       unit->open_after = 0;
@@ -166,13 +187,14 @@ class EngineImpl final : public Engine {
     return {};
   }
 
-  std::string save_baselines() const override { return {}; }
-  void restore_baselines(std::string_view text) override { (void)text; }
+  std::string save_baselines() const override;
+  void restore_baselines(std::string_view text) override;
 
  private:
   void supervise();
   std::uint64_t supervise_once();
   void try_open(DeviceUnit& unit, std::uint64_t now);
+  void tell_connects();
   void rebuild_records();  // peers_mutex_ is held
   void publish();
   void publish_responders();  // peers_mutex_ is held
@@ -199,7 +221,11 @@ class EngineImpl final : public Engine {
   std::uint64_t next_peer_ = 1;
   std::uint64_t refused_ = 0;
   ResolverSettings labels_;
+  std::vector<SavedBaseline> saved_;
 
+  std::unique_ptr<ConnectProber> connects_;
+
+  mutable std::mutex snapshot_mutex_;
   mutable std::mutex bursts_mutex_;
   std::vector<std::string> bursts_;  // peers that one runs to
 };
@@ -238,7 +264,12 @@ void EngineImpl::rebuild_records() {
       record->counters = mine.counters;
       for (const QosClass& qos : classes) {
         auto& pair = mine.pairs[qos.name];
-        if (!pair) pair = std::make_shared<PairRecord>(qos.name);
+        if (!pair) {
+          pair = std::make_shared<PairRecord>(qos.name);
+          if (!peer.rotating)
+            for (const SavedBaseline& saved : saved_)
+              if (saved.peer == baseline_name(peer) && saved.qos == qos.name) pair->detector.restore(saved.baseline);
+        }
         record->pairs.push_back(pair);
       }
       std::erase_if(mine.pairs, [&](const auto& each) {
@@ -288,6 +319,7 @@ void EngineImpl::publish() {
     unit->prober().plans().post(std::move(plan));
     unit->resolver().set_peers(std::move(peers));
   }
+  if (connects_) connects_->set_peers(records_, nanoseconds(settings_.connect_interval));
   publish_responders();
   for (auto& unit : units_) unit->wake_threads();
 }
@@ -354,6 +386,7 @@ std::uint64_t EngineImpl::supervise_once() {
     unit->responder().keys().collect();
     if (unit->must_close(look)) {
       log::warn("device closed", {{"device", unit->record().device}});
+      if (connects_) connects_->close();
       unit->close_session();
       unit->failures = 0;
       unit->open_after = now + kSecond / 5;
@@ -367,7 +400,16 @@ std::uint64_t EngineImpl::supervise_once() {
     if (now >= unit->open_after) try_open(*unit, now);
     if (!unit->open()) next = std::min(next, unit->open_after);
   }
+  tell_connects();
   return next;
+}
+
+void EngineImpl::tell_connects() {
+  if (!connects_) return;
+  std::vector<LocalEnd> ends;
+  for (const auto& unit : units_)
+    if (const auto gid = unit->gid()) ends.push_back({unit->record().device, *gid, unit->endpoint().has_value()});
+  if (!ends.empty()) connects_->set_local(std::move(ends));
 }
 
 void EngineImpl::supervise() {
@@ -473,6 +515,44 @@ EngineStats EngineImpl::stats() const {
     out.peers.push_back(std::move(peer));
   }
   return out;
+}
+
+std::string EngineImpl::save_baselines() const {
+  const std::lock_guard snapshot_lock(snapshot_mutex_);
+  std::vector<std::shared_ptr<PeerRecord>> records;
+  {
+    const std::lock_guard lock(peers_mutex_);
+    records = records_;
+  }
+  std::vector<SavedBaseline> out;
+  for (const auto& unit : units_) {
+    BaselineSnapshot snapshot;
+    std::vector<std::string> names;
+    for (const auto& record : records) {
+      if (record->peer.device != unit->record().device || record->peer.rotating) continue;
+      for (const auto& pair : record->pairs) {
+        snapshot.entries.push_back({pair, PairDetector()});
+        names.push_back(baseline_name(record->peer));
+      }
+    }
+    if (snapshot.entries.empty() || !unit->snapshot(snapshot)) continue;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      Baseline baseline = snapshot.entries[i].detector.baseline();
+      if (baseline == Baseline()) continue;
+      out.push_back({names[i], snapshot.entries[i].pair->qos, std::move(baseline)});
+    }
+  }
+  return write_baselines(out);
+}
+
+void EngineImpl::restore_baselines(std::string_view text) {
+  auto read = read_baselines(text);
+  if (!read) {
+    log::warn("baselines are not taken", {{"error", read.error().message()}});
+    return;
+  }
+  const std::lock_guard lock(peers_mutex_);
+  saved_ = std::move(*read);
 }
 
 Result<BurstResult> EngineImpl::burst(const BurstSpec& spec) {

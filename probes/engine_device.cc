@@ -115,6 +115,17 @@ std::optional<Endpoint> DeviceUnit::endpoint() const {
   return endpoint_;
 }
 
+void DeviceUnit::set_cm_port(std::uint16_t port) {
+  const std::lock_guard lock(status_mutex_);
+  cm_port_ = port;
+  if (endpoint_) endpoint_->cm_port = port;
+}
+
+std::optional<Gid> DeviceUnit::gid() const {
+  const std::lock_guard lock(status_mutex_);
+  return gid_;
+}
+
 Result<void> DeviceUnit::open_session(const EngineSettings& settings, std::uint32_t epoch) {
   ROCE_TRY(auto context, verbs_.open(record_.device));
   ROCE_TRY(const PortInfo port, context->port(record_.port));
@@ -163,10 +174,16 @@ Result<void> DeviceUnit::open_session(const EngineSettings& settings, std::uint3
     const std::lock_guard lock(status_mutex_);
     endpoint_ = std::move(endpoint);
   }
+  {
+    const std::lock_guard lock(status_mutex_);
+    gid_ = local_.gid;
+  }
+  {
+    const std::lock_guard lock(submit_mutex_);
+    probing_ = submittable_ = true;
+  }
   probe_thread_ = std::thread([this] { probe_loop(); });
   if (responder_queue_) responder_thread_ = std::thread([this] { respond_loop(); });
-  const std::lock_guard lock(submit_mutex_);
-  submittable_ = true;
   return {};
 }
 
@@ -180,6 +197,10 @@ void DeviceUnit::close_session() {
   wake_threads();
   if (probe_thread_.joinable()) probe_thread_.join();
   if (responder_thread_.joinable()) responder_thread_.join();
+  {
+    const std::lock_guard lock(submit_mutex_);
+    probing_ = false;
+  }
   // First the helpers let go of the device, then what they handed over is dropped.
   reads_.detach();
   resolver_.detach();
@@ -191,6 +212,8 @@ void DeviceUnit::close_session() {
   {
     const std::lock_guard lock(status_mutex_);
     endpoint_.reset();
+    gid_.reset();
+    cm_port_ = 0;
   }
   probe_queue_.reset();
   responder_queue_.reset();
@@ -217,6 +240,25 @@ bool DeviceUnit::submit(BurstJob& job) {
   const std::lock_guard lock(submit_mutex_);
   if (!submittable_ || !prober_.bursts().push(&job)) return false;
   wake(rings_.wake_prober);
+  return true;
+}
+
+bool DeviceUnit::snapshot(BaselineSnapshot& wanted) {
+  const std::lock_guard lock(submit_mutex_);
+  if (!probing_) {
+    // Nobody is in step(), and nobody will be while this is held.
+    for (BaselineSnapshot::Entry& entry : wanted.entries) entry.detector = entry.pair->detector;
+    return true;
+  }
+  prober_.want_snapshot(&wanted);
+  wake(rings_.wake_prober);
+  for (int i = 0; i < 500; ++i) {
+    if (wanted.done.load(std::memory_order_acquire)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // Taken back, or in the middle of being filled.
+  if (prober_.cancel_snapshot()) return false;
+  while (!wanted.done.load(std::memory_order_acquire)) std::this_thread::yield();
   return true;
 }
 

@@ -52,11 +52,15 @@ class DeviceUnit {
   void set_status(std::string state, std::string error);
   void status(std::string& state, std::string& error) const;
   std::optional<Endpoint> endpoint() const;  // while the responder is on
+  void set_cm_port(std::uint16_t port);
+  std::optional<Gid> gid() const;  // while it is open
   bool hardware_timestamps() const { return hardware_.load(std::memory_order_relaxed); }
 
   void wake_threads();
   // Hands a burst to the probe thread; false when the device is closed or has no room.
   bool submit(BurstJob& job);
+  // Copies the detectors; false when the probe thread did not come to it.
+  bool snapshot(BaselineSnapshot& wanted);
 
  private:
   void probe_loop();
@@ -83,9 +87,12 @@ class DeviceUnit {
 
   std::mutex submit_mutex_;
   bool submittable_ = false;
+  bool probing_ = false;  // the probe thread may be in step()
   mutable std::mutex status_mutex_;
   std::string state_ = "starting", error_;
   std::optional<Endpoint> endpoint_;
+  std::optional<Gid> gid_;
+  std::uint16_t cm_port_ = 0;
 };
 
 }  // namespace roce::probe

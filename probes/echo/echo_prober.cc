@@ -18,13 +18,15 @@ constexpr std::uint8_t kMarked = 3;
 constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
-constexpr std::uint32_t kSuspicious = 3;      // timeouts in a row
 constexpr std::uint32_t kConfirmations = 10;  // probes of a confirmation burst
 constexpr std::uint64_t kConfirmGap = 20 * kMillisecond;
-constexpr std::uint32_t kRecovered = 20;             // answers in a row that end "lossy"
 constexpr std::uint64_t kResolveTime = 3 * kSecond;  // that a burst waits for an address
 constexpr std::uint64_t kPatternEvery = 32;          // one probe in so many carries a pattern
 constexpr std::uint64_t kPollAgain = 50'000;         // after EBUSY
+
+constexpr std::uint64_t kHostLag = kMillisecond;  // above it a sample is the host's
+
+std::int64_t signed_time(std::uint64_t now) { return static_cast<std::int64_t>(now); }
 
 std::uint64_t random64() {
   std::uint64_t value = 0;
@@ -145,8 +147,16 @@ void EchoProber::forget(const ProbePlan& keep) {
 }
 
 void EchoProber::take_mail(std::uint64_t now) {
+  take_snapshot();
   (void)keys_.take(authenticator_);
-  const bool fresh = plans_.take(plan_, [this](const ProbePlan& next) { forget(next); });
+  const bool fresh = plans_.take(plan_, [this](const ProbePlan& next) {
+    forget(next);
+    // The place of a rotating peer is another peer's now.
+    for (const auto& peer : next.peers)
+      if (peer->peer.rotating &&
+          (!plan_ || std::find(plan_->peers.begin(), plan_->peers.end(), peer) == plan_->peers.end()))
+        for (const auto& pair : peer->pairs) pair->detector = PairDetector();
+  });
   if (fresh) {
     const std::uint64_t interval = plan_->interval << throttle_.shift();
     record_.interval.store(interval, std::memory_order_relaxed);
@@ -237,11 +247,8 @@ void EchoProber::on_event(DeviceEvent event) {
 void EchoProber::all_unknown() {
   if (!plan_) return;
   for (const auto& peer : plan_->peers) {
-    for (const auto& pair : peer->pairs) {
-      pair->state = PeerState::kUnknown;
-      pair->timeouts_in_row = pair->answers_in_row = pair->confirm_left = 0;
-    }
-    update_state(*peer);
+    for (const auto& pair : peer->pairs) pair->confirm_left = 0;
+    peer->counters->state.store(PeerState::kUnknown, std::memory_order_relaxed);
   }
 }
 
@@ -343,8 +350,11 @@ void EchoProber::send_probe(PeerRecord& peer, std::size_t index, std::uint64_t s
       return;
     }
     pair.fail(why);
-    pair.answers_in_row = 0;
-    pair.state = why == Failure::kUnresolved ? PeerState::kDown : PeerState::kUnknown;
+    // A neighbour that does not answer is one that is gone; a prober that tells no endpoint may only be restarting.
+    if (why == Failure::kUnresolved) {
+      pair.detector.lost(signed_time(now));
+      if (pair.detector.take_burst()) pair.detector.burst(signed_time(now), kConfirmations, 0);
+    }
     update_state(peer);
     return;
   }
@@ -489,6 +499,7 @@ std::uint64_t EchoProber::send_due(std::uint64_t now) {
     if (job != nullptr) next = std::min(next, job->last_sent ? job->ends : job->due);
   if (earliest != kNever) {
     record_.scheduler_lag.record(now - earliest);
+    recent_lag_ = now - earliest;
     if (throttle_.observe(now, now - earliest)) {
       record_.throttle.store(throttle_.share(), std::memory_order_relaxed);
       const std::uint64_t interval = plan_->interval << throttle_.shift();
@@ -571,6 +582,8 @@ bool EchoProber::on_reply(const Packet& packet, std::span<const std::uint8_t> by
     return true;
   }
   if (polled - entry->posted > kLateTime) return true;
+  // It came before anybody looked, yet after its time.
+  if (entry->state == State::kWaiting && polled > entry->deadline) lost(*entry);
   const bool late = entry->state != State::kWaiting;
   entry->rtt = polled - entry->posted;
   if (entry->state == State::kWaiting) settle(*entry);
@@ -633,13 +646,19 @@ bool EchoProber::on_reply(const Packet& packet, std::span<const std::uint8_t> by
   // A late one counts as lost already, but how late it was is known.
   pair.rtt.record(entry->rtt);
   pair.service.record(polled > entry->scheduled ? polled - entry->scheduled : 0);
-  if (total != 0 && entry->rtt >= total) record_.local_delay.record(entry->rtt - total);
+  const std::uint64_t local = total != 0 && entry->rtt >= total ? entry->rtt - total : 0;
+  if (total != 0 && entry->rtt >= total) record_.local_delay.record(local);
   if (late) {
     pair.late.add();
-  } else {
-    pair.received.add();
-    answered(*entry, polled);
+    pair.detector.late(signed_time(polled));
+    update_state(peer);
+    return true;
   }
+  pair.received.add();
+  // What this host or the far one spoilt says nothing of the network.
+  const bool host_limited = recent_lag_ > kHostLag || packet.delay > kHostLag || local > kHostLag;
+  const std::uint64_t judged = total > packet.delay ? total - packet.delay : entry->rtt;
+  answered(*entry, polled, judged, host_limited);
   return true;
 }
 
@@ -722,7 +741,6 @@ void EchoProber::fail(Pending& entry, Failure failure) {
   if (entry.purpose == Purpose::kLoopback) record_.loopback_failures.add();
   if (entry.pair == nullptr || entry.burst != nullptr || entry.purpose != Purpose::kProbe) return;
   entry.pair->fail(failure);
-  entry.pair->answers_in_row = 0;
 }
 
 void EchoProber::lost(Pending& entry) {
@@ -741,37 +759,38 @@ void EchoProber::lost(Pending& entry) {
     return;
   }
   pair.fail(Failure::kTimeout);
-  pair.answers_in_row = 0;
   if (!port_active_) return;  // it says nothing of the peer
-  ++pair.timeouts_in_row;
-  if (pair.timeouts_in_row == kSuspicious && pair.confirm_left == 0) {
+  // When this thread itself slept past the deadline the reply may have been dropped for that.
+  pair.detector.lost(signed_time(now), recent_lag_ > kHostLag * 10);
+  if (pair.detector.take_burst() && pair.confirm_left == 0) {
     pair.confirm_left = kConfirmations;
     pair.confirm_answered = pair.confirm_waiting = pair.confirm_sent = 0;
     pair.confirm_due = now;
-  } else if (pair.state == PeerState::kDown && now >= peer.refresh_after) {
-    peer.refresh_after =
-        now + std::min<std::uint64_t>(30, 2ULL << std::min<std::uint32_t>(peer.refreshes, 4)) * kSecond;
-    ++peer.refreshes;
-    ask({ResolverRequest::Kind::kRefresh, peer.id});
   }
+  update_state(peer);
+  ask_refresh(peer, pair, now);
+}
+
+// New addresses and the endpoint again, for a peer that is gone; ever more seldom.
+void EchoProber::ask_refresh(PeerRecord& peer, const PairRecord& pair, std::uint64_t now) {
+  if (pair.detector.state(signed_time(now)) != PeerState::kDown || now < peer.refresh_after) return;
+  peer.refresh_after = now + std::min<std::uint64_t>(30, 2ULL << std::min<std::uint32_t>(peer.refreshes, 4)) * kSecond;
+  ++peer.refreshes;
+  ask({ResolverRequest::Kind::kRefresh, peer.id});
 }
 
 void EchoProber::confirmed(PeerRecord& peer, PairRecord& pair, std::uint64_t now) {
-  if (pair.confirm_sent == 0 || !port_active_) return;
-  pair.state = pair.confirm_answered == 0 ? PeerState::kDown : PeerState::kLossy;
+  if (!port_active_) return;
+  pair.detector.burst(signed_time(now), pair.confirm_sent, pair.confirm_answered);
+  pair.confirm_sent = 0;
   update_state(peer);
-  if (pair.state == PeerState::kDown && now >= peer.refresh_after) {
-    peer.refresh_after = now + 2 * kSecond;
-    ++peer.refreshes;
-    ask({ResolverRequest::Kind::kRefresh, peer.id});
-  }
+  ask_refresh(peer, pair, now);
 }
 
-void EchoProber::answered(Pending& entry, std::uint64_t now) {
+void EchoProber::answered(Pending& entry, std::uint64_t now, std::uint64_t rtt, bool host_limited) {
   PairRecord& pair = *entry.pair;
   PeerRecord& peer = *entry.peer;
-  pair.timeouts_in_row = 0;
-  ++pair.answers_in_row;
+  pair.detector.answered(signed_time(now), rtt, host_limited);
   peer.counters->last_success.store(clocks_.realtime(), std::memory_order_relaxed);
   if (peer.recovering) {
     peer.recovering = false;
@@ -779,30 +798,38 @@ void EchoProber::answered(Pending& entry, std::uint64_t now) {
   }
   peer.refreshes = 0;
   peer.refresh_after = now;
-  if (pair.state == PeerState::kDown)
-    pair.state = PeerState::kLossy;
-  else if (pair.state == PeerState::kUnknown || (pair.state == PeerState::kLossy && pair.answers_in_row >= kRecovered))
-    pair.state = PeerState::kOk;
   update_state(peer);
 }
 
 void EchoProber::update_state(PeerRecord& peer) {
+  const std::int64_t now = signed_time(clocks_.now());
   std::size_t down = 0, known = 0;
-  PeerState worst = PeerState::kUnknown;
+  std::array<PeerState, kMaxClasses> states{};
+  std::size_t n = 0;
   for (const auto& pair : peer.pairs) {
-    if (pair->state == PeerState::kUnknown) continue;
-    ++known;
-    if (pair->state == PeerState::kDown) ++down;
-    PeerState state = pair->state;
-    if (state == PeerState::kOk &&
-        (pair->anomaly_shift.load(std::memory_order_relaxed) || pair->anomaly_tail.load(std::memory_order_relaxed)))
-      state = PeerState::kDegraded;
-    if (state == PeerState::kOk && pair->anomaly_loss.load(std::memory_order_relaxed)) state = PeerState::kLossy;
-    worst = std::max(worst, state);
+    const PairDetector& detector = pair->detector;
+    pair->anomaly_shift.store(detector.shift(), std::memory_order_relaxed);
+    pair->anomaly_tail.store(detector.tail(), std::memory_order_relaxed);
+    pair->anomaly_loss.store(detector.loss(), std::memory_order_relaxed);
+    pair->baseline.store(static_cast<double>(detector.baseline_ns()) * 1e-9, std::memory_order_relaxed);
+    if (n == states.size()) break;
+    states[n] = detector.state(now);
+    if (states[n] == PeerState::kDown) ++down;
+    if (states[n] != PeerState::kUnknown) ++known;
+    ++n;
   }
+  PeerState worst = worst_state(std::span(states).first(n));
   // One class that is down while another answers is not a peer that is down.
   if (down != 0 && down != known) worst = PeerState::kLossy;
+  if (!port_active_) worst = PeerState::kUnknown;
   peer.counters->state.store(worst, std::memory_order_relaxed);
+}
+
+void EchoProber::take_snapshot() {
+  BaselineSnapshot* const wanted = snapshot_.exchange(nullptr, std::memory_order_acq_rel);
+  if (wanted == nullptr) return;
+  for (BaselineSnapshot::Entry& entry : wanted->entries) entry.detector = entry.pair->detector;
+  wanted->done.store(true, std::memory_order_release);
 }
 
 void EchoProber::expire(std::uint64_t now) {

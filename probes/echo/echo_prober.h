@@ -46,6 +46,16 @@ struct BurstJob {
   std::uint32_t waiting = 0;
 };
 
+// Detectors as they are now, copied by the thread that they belong to.
+struct BaselineSnapshot {
+  struct Entry {
+    std::shared_ptr<PairRecord> pair;
+    PairDetector detector;
+  };
+  std::vector<Entry> entries;
+  std::atomic<bool> done{false};
+};
+
 // What the probe thread asks of the resolver.
 struct ResolverRequest {
   enum class Kind : std::uint8_t { kNone, kRefresh, kAgain, kRepair } kind = Kind::kNone;
@@ -78,6 +88,10 @@ class EchoProber {
   Mailbox<ProbePlan>& plans() { return plans_; }
   Mailbox<Authenticator>& keys() { return keys_; }
   Ring<BurstJob*, 8>& bursts() { return bursts_; }  // one writer at a time
+  // Filled at the next step; `done` then. One at a time.
+  void want_snapshot(BaselineSnapshot* snapshot) { snapshot_.store(snapshot, std::memory_order_release); }
+  // Takes it back, if it was not filled yet.
+  bool cancel_snapshot() { return snapshot_.exchange(nullptr, std::memory_order_acq_rel) != nullptr; }
 
   // While no thread is in step(). The queue outlives detach(), which finishes bursts and gives all addresses back.
   void attach(DatagramQueue& queue, std::uint32_t qkey, bool port_active);
@@ -137,7 +151,9 @@ class EchoProber {
   void fail(Pending& entry, Failure failure);
   void settle(Pending& entry);  // no longer waited for
   void lost(Pending& entry);
-  void answered(Pending& entry, std::uint64_t now);
+  void answered(Pending& entry, std::uint64_t now, std::uint64_t rtt, bool host_limited);
+  void ask_refresh(PeerRecord& peer, const PairRecord& pair, std::uint64_t now);
+  void take_snapshot();
   void confirmed(PeerRecord& peer, PairRecord& pair, std::uint64_t now);
   void update_state(PeerRecord& peer);
   void all_unknown();
@@ -151,6 +167,7 @@ class EchoProber {
   Mailbox<ProbePlan> plans_;
   Mailbox<Authenticator> keys_;
   Ring<BurstJob*, 8> bursts_;
+  std::atomic<BaselineSnapshot*> snapshot_{nullptr};
 
   std::unique_ptr<ProbePlan> plan_;
   std::unique_ptr<Authenticator> authenticator_;
@@ -172,7 +189,7 @@ class EchoProber {
   Throttle throttle_;
   Random random_;
   std::uint32_t next_stream_ = 1;
-  std::uint64_t spin_until_ = 0, spin_budget_ = 0, spin_checked_ = 0, recent_rtt_ = 0;
+  std::uint64_t spin_until_ = 0, spin_budget_ = 0, spin_checked_ = 0, recent_rtt_ = 0, recent_lag_ = 0;
   std::uint64_t repair_after_ = 0;
   std::uint64_t probes_ = 0;
   bool port_active_ = false, broken_ = false, repairing_ = false, poll_again_ = false;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "probes/engine.h"
+#include "probes/measure/detectors.h"
 #include "probes/measure/latency_histogram.h"
 #include "probes/schedule/handover.h"
 #include "probes/schedule/schedule.h"
@@ -59,12 +60,10 @@ struct PairRecord {
   std::uint64_t order = 0;
   std::uint32_t outstanding = 0;
   std::uint32_t next_label = 0;
-  std::uint32_t timeouts_in_row = 0;
-  std::uint32_t answers_in_row = 0;
   // The confirmation burst.
   std::uint32_t confirm_left = 0, confirm_waiting = 0, confirm_answered = 0, confirm_sent = 0;
   std::uint64_t confirm_due = 0;
-  PeerState state = PeerState::kUnknown;
+  PairDetector detector;
 };
 
 // What is kept of a peer while its classes change.

@@ -14,11 +14,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -537,19 +537,19 @@ class IbContext final : public Context {
     out.active = attributes.state == IBV_PORT_ACTIVE;
     out.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
     out.mtu = bytes_of(attributes.active_mtu);
-    gid_entries_ = attributes.gid_tbl_len;
     return out;
   }
 
   Result<LocalGid> gid(std::uint8_t port_number) override {
     ROCE_TRY(const PortInfo info, port(port_number));
+    std::array<ibv_gid_entry, 1024> entries{};
+    const ssize_t n = ibv_query_gid_table(context_.get(), entries.data(), entries.size(), 0);
+    if (n < 0) return fail_errno(static_cast<int>(-n), fmt::format("{}: GID table", device_));
     std::optional<LocalGid> best;
     int best_rank = 0;
-    for (int index = 0; index < gid_entries_; ++index) {
-      ibv_gid_entry entry{};
-      if (ibv_query_gid_ex(context_.get(), port_number, static_cast<std::uint32_t>(index), &entry, 0) != 0) continue;
+    for (const ibv_gid_entry& entry : std::span(entries).first(static_cast<std::size_t>(n))) {
       const auto* raw = entry.gid.raw;
-      if (std::all_of(raw, raw + 16, [](std::uint8_t b) { return b == 0; })) continue;
+      if (entry.port_num != port_number || std::all_of(raw, raw + 16, [](std::uint8_t b) { return b == 0; })) continue;
       int rank = 1;
       if (info.ethernet) {
         if (entry.gid_type != IBV_GID_TYPE_ROCE_V2) continue;
@@ -562,7 +562,7 @@ class IbContext final : public Context {
       best_rank = rank;
       best.emplace();
       std::copy(raw, raw + 16, best->gid.raw.begin());
-      best->index = static_cast<std::uint32_t>(index);
+      best->index = entry.gid_index;
     }
     if (!best)
       return fail(ErrorKind::kAbsent, fmt::format("{}/{}: no {} in the GID table", device_, port_number,
@@ -668,7 +668,6 @@ class IbContext final : public Context {
   Handle<ibv_pd> datagram_pd_, read_pd_;
   Handle<ibv_mr> dummy_mr_, scratch_mr_;
   std::unordered_map<const Address*, std::unique_ptr<IbAddress>> addresses_;
-  std::atomic<int> gid_entries_{0};
 };
 
 class IbVerbs final : public Verbs {

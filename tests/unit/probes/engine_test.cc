@@ -367,6 +367,36 @@ TEST_F(EngineTest, LongReadsThatFailAloneAreTheirOwnSeries) {
   EXPECT_EQ(stats.peers[0].read_failures[static_cast<std::size_t>(Failure::kRetryExceeded)], 0u);
 }
 
+TEST_F(EngineTest, BaselinesAreKeptOverARestart) {
+  EngineSettings s = settings("a0");
+  s.interval = 5ms;
+  const auto b = start("b0");
+  std::string saved;
+  {
+    const auto a = start("a0", s);
+    a->set_peers({peer("b", "a0")});
+    // A good many may count as the host's, on a machine that is busy.
+    ASSERT_TRUE(eventually([&] {
+      saved = a->save_baselines();
+      return saved.find("b@a0/1") != std::string::npos;
+    }));
+    ASSERT_TRUE(a->release(3600s));
+    EXPECT_NE(a->save_baselines().find("b@a0/1"), std::string::npos);  // closed: read all the same
+    const std::lock_guard lock(wire.mutex);
+    wire.engines.erase("a");
+  }
+  {
+    const std::lock_guard lock(fabric.mutex);
+    fabric.devices.at("a0")->present = false;  // so that nothing is learnt
+  }
+  const auto a = start("a0", s);
+  a->restore_baselines("nonsense");
+  a->restore_baselines(saved);
+  a->set_peers({peer("b", "a0")});
+  const auto again = a->save_baselines();
+  EXPECT_NE(again.find("b@a0/1"), std::string::npos);
+}
+
 TEST_F(EngineTest, TooLittleLockableMemoryIsTheStateOfTheDevice) {
   fabric.devices.at("a0")->lockable = 1024;
   const auto a = start("a0");

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Connections by rdma_cm, in a process of their own: librdmacm keeps each device that it ever used open until its
+// process ends, which would keep a driver from being unloaded. A single-threaded child, forked before there are
+// threads, forks the process that does the work, and ends it when every device is to be let go of.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "probes/engine.h"
+
+namespace roce::probe {
+
+// What the dialling end says in its private data: 36 bytes. The code is over the first 20, then both GIDs.
+inline constexpr std::size_t kGreetingBytes = 36;
+std::vector<std::uint8_t> make_greeting(const Key& key, std::uint64_t number, std::uint32_t epoch, const Gid& from,
+                                        const Gid& to);
+bool greeting_good(std::span<const std::uint8_t> bytes, std::span<const Key> keys, std::uint32_t epoch, const Gid& from,
+                   const Gid& to, std::chrono::system_clock::time_point now);
+
+struct ConnectOutcome {
+  bool connected = false;
+  std::uint64_t nanoseconds = 0;  // from resolving the address to the established connection
+  Failure failure = Failure::kTimeout;
+};
+
+class ConnectAgent {
+ public:
+  // Forks; call it while the process has one thread, or none that holds a lock.
+  static Result<std::unique_ptr<ConnectAgent>> start();
+  ~ConnectAgent();
+  ConnectAgent(const ConnectAgent&) = delete;
+  ConnectAgent& operator=(const ConnectAgent&) = delete;
+
+  // Begins to work with these keys; whatever worked before is ended. Answers connections to `listen_on`, if any, and
+  // says at which port.
+  Result<std::vector<std::uint16_t>> open(std::span<const Gid> listen_on, std::span<const Key> keys,
+                                          std::uint32_t epoch);
+  // Ends the worker and waits until it is gone: no device is held any more.
+  // Cuts off a connect() of another thread.
+  void close();
+  // Blocks for the deadline at most. `epoch` is the peer's.
+  Result<ConnectOutcome> connect(const Gid& from, const Gid& to, std::uint16_t port, std::uint32_t epoch,
+                                 std::chrono::milliseconds deadline);
+
+ private:
+  ConnectAgent(int control, int pid) : control_(control), pid_(pid) {}
+  void close_locked();
+
+  std::mutex mutex_;  // of one conversation at a time with the worker
+  const int control_;
+  const int pid_;
+  std::mutex socket_mutex_;  // of its closing
+  std::atomic<int> worker_{-1};  // socket to the worker
+};
+
+}  // namespace roce::probe

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "probes/connect/agent.h"
+#include "tests/unit/probes/host.h"
+
+namespace roce::probe::fake {
+namespace {
+
+TEST(Greeting, IsTakenFromWhomItIsOnly) {
+  const Gid a = *parse_gid("10.0.0.1"), b = *parse_gid("10.0.0.2");
+  const auto now = std::chrono::system_clock::now();
+  const std::vector<Key> keys = {key_of(2, 'n'), key_of(1)};
+  const auto good = make_greeting(key_of(1), 77, 8, a, b);
+  ASSERT_EQ(good.size(), kGreetingBytes);
+  EXPECT_TRUE(greeting_good(good, keys, 8, a, b, now));
+  auto padded = good;  // as the kernel hands it over
+  padded.resize(56);
+  EXPECT_TRUE(greeting_good(padded, keys, 8, a, b, now));
+  EXPECT_FALSE(greeting_good(good, keys, 9, a, b, now));  // of before a restart
+  EXPECT_FALSE(greeting_good(good, keys, 8, b, a, now));
+  EXPECT_FALSE(greeting_good(good, keys, 8, a, a, now));
+  EXPECT_FALSE(greeting_good(good, {}, 8, a, b, now));
+  EXPECT_FALSE(greeting_good(good, std::span(keys).first(1), 8, a, b, now));
+  EXPECT_FALSE(greeting_good(std::span(good).first(35), keys, 8, a, b, now));
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    auto bad = good;
+    bad[i] ^= 1;
+    EXPECT_FALSE(greeting_good(bad, keys, 8, a, b, now)) << i;
+  }
+  Key expired = key_of(1);
+  expired.not_after = now - std::chrono::seconds(1);
+  EXPECT_FALSE(greeting_good(good, {&expired, 1}, 8, a, b, now));
+}
+
+// No device is needed to begin, to fail to connect, and to end.
+TEST(Agent, BeginsSaysThatNothingConnectsAndEnds) {
+  const auto agent = ConnectAgent::start();
+  ASSERT_TRUE(agent);
+  const std::vector<Key> keys = {key_of(1)};
+  for (int i = 0; i < 3; ++i) {
+    const auto ports = (*agent)->open({}, keys, 1);
+    ASSERT_TRUE(ports) << ports.error().message();
+    EXPECT_TRUE(ports->empty());
+    const auto outcome =
+        (*agent)->connect(*parse_gid("127.0.0.2"), *parse_gid("127.0.0.3"), 1, 1, std::chrono::milliseconds(200));
+    ASSERT_TRUE(outcome) << outcome.error().message();
+    EXPECT_FALSE(outcome->connected);
+    (*agent)->close();
+    EXPECT_EQ((*agent)->connect({}, {}, 1, 1, std::chrono::milliseconds(1)).error().kind, ErrorKind::kBusy);
+  }
+}
+
+}  // namespace
+}  // namespace roce::probe::fake
