@@ -78,7 +78,6 @@ void ReadProber::watch(int fd, bool add) const {
 }
 
 void ReadProber::set_peers(std::vector<std::shared_ptr<PeerRecord>> peers, const SlowSettings& settings) {
-  const std::lock_guard verbs_lock(verbs_mutex_);
   const std::lock_guard lock(mutex_);
   settings_ = settings;
   const std::uint64_t now = clocks_.now();
