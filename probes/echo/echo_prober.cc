@@ -550,6 +550,10 @@ void EchoProber::on_report(const Packet& packet) {
     if (job.result.network.size() < job.result.network.capacity()) job.result.network.push_back(network);
   } else {
     entry->pair->network.record(network);
+    if (entry->judge_later) {
+      entry->pair->detector.answered(signed_time(clocks_.now()), network);
+      update_state(*entry->peer);
+    }
   }
 }
 
@@ -657,8 +661,14 @@ bool EchoProber::on_reply(const Packet& packet, std::span<const std::uint8_t> by
   pair.received.add();
   // What this host or the far one spoilt says nothing of the network.
   const bool host_limited = recent_lag_ > kHostLag || packet.delay > kHostLag || local > kHostLag;
-  const std::uint64_t judged = total > packet.delay ? total - packet.delay : entry->rtt;
-  answered(*entry, polled, judged, host_limited);
+  if (entry->have_reply_ticks) {
+    // Judged by the network's part, which the next reply tells; that the peer is there is known now.
+    entry->judge_later = true;
+    pair.detector.late(signed_time(polled));
+  } else {
+    pair.detector.answered(signed_time(polled), total > packet.delay ? total - packet.delay : entry->rtt, host_limited);
+  }
+  answered(*entry, polled);
   return true;
 }
 
@@ -787,10 +797,8 @@ void EchoProber::confirmed(PeerRecord& peer, PairRecord& pair, std::uint64_t now
   ask_refresh(peer, pair, now);
 }
 
-void EchoProber::answered(Pending& entry, std::uint64_t now, std::uint64_t rtt, bool host_limited) {
-  PairRecord& pair = *entry.pair;
+void EchoProber::answered(Pending& entry, std::uint64_t now) {
   PeerRecord& peer = *entry.peer;
-  pair.detector.answered(signed_time(now), rtt, host_limited);
   peer.counters->last_success.store(clocks_.realtime(), std::memory_order_relaxed);
   if (peer.recovering) {
     peer.recovering = false;

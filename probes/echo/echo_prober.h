@@ -115,6 +115,7 @@ class EchoProber {
     std::uint8_t label = 0;
     bool sent = false;  // its send completion came
     bool have_reply_ticks = false;
+    bool judge_later = false;  // by the detector, once the network's part is known
     PeerRecord* peer = nullptr;
     PairRecord* pair = nullptr;
     BurstJob* burst = nullptr;
@@ -151,7 +152,7 @@ class EchoProber {
   void fail(Pending& entry, Failure failure);
   void settle(Pending& entry);  // no longer waited for
   void lost(Pending& entry);
-  void answered(Pending& entry, std::uint64_t now, std::uint64_t rtt, bool host_limited);
+  void answered(Pending& entry, std::uint64_t now);
   void ask_refresh(PeerRecord& peer, const PairRecord& pair, std::uint64_t now);
   void take_snapshot();
   void confirmed(PeerRecord& peer, PairRecord& pair, std::uint64_t now);

@@ -468,6 +468,31 @@ TEST_F(Echo, PeersThatLeaveAreForgottenAndTheirAddressesEnded) {
   EXPECT_EQ(a_device->addresses, 1u);
 }
 
+TEST_F(Echo, ASlowerPathIsToldOnceTheUsualIsKnownAndAHostThatIsLateIsNot) {
+  std::uint64_t latency = 20'000;
+  Random random(3);
+  fabric.fate = [&](const Sending&) {
+    Fate fate;
+    fate.latency = latency + random.below(2'000);
+    return fate;
+  };
+  // Hardware timestamps, for the threads of a test are played once a millisecond.
+  a_device->khz = 1'000'000;
+  b_device->khz = 1'000'000;
+  start();
+  a->plan().interval = 100 * kMs;
+  a->publish();
+  run(300 * kSec);
+  EXPECT_GT(pair->baseline.load(), 30e-6);
+  EXPECT_LT(pair->baseline.load(), 60e-6);
+  EXPECT_FALSE(pair->anomaly_shift.load());
+  EXPECT_EQ(peer->counters->state.load(), PeerState::kOk);
+  latency = 40'000;
+  run(60 * kSec);
+  EXPECT_TRUE(pair->anomaly_shift.load());
+  EXPECT_EQ(peer->counters->state.load(), PeerState::kDegraded);
+}
+
 TEST_F(Echo, ClosingGivesEverythingBackAndOpeningGoesOn) {
   start();
   run(5 * kSec);

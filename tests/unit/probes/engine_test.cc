@@ -307,7 +307,8 @@ TEST_F(EngineTest, ReadsGoOnWithoutTheSoftwareOfThePeer) {
   EngineSettings s = settings("a0");
   s.read_interval = 20ms;
   s.registration_interval = 20ms;
-  const auto a = start("a0", s), b = start("b0");
+  const auto b = start("b0"), a = start("a0", s);
+  ASSERT_TRUE(eventually([&] { return !b->endpoints().empty(); }));
   a->set_peers({peer("b", "a0")});
   ASSERT_TRUE(eventually([&] {
     const auto stats = a->stats();
@@ -368,33 +369,18 @@ TEST_F(EngineTest, LongReadsThatFailAloneAreTheirOwnSeries) {
 }
 
 TEST_F(EngineTest, BaselinesAreKeptOverARestart) {
-  EngineSettings s = settings("a0");
-  s.interval = 5ms;
-  const auto b = start("b0");
-  std::string saved;
-  {
-    const auto a = start("a0", s);
-    a->set_peers({peer("b", "a0")});
-    // A good many may count as the host's, on a machine that is busy.
-    ASSERT_TRUE(eventually([&] {
-      saved = a->save_baselines();
-      return saved.find("b@a0/1") != std::string::npos;
-    }));
-    ASSERT_TRUE(a->release(3600s));
-    EXPECT_NE(a->save_baselines().find("b@a0/1"), std::string::npos);  // closed: read all the same
-    const std::lock_guard lock(wire.mutex);
-    wire.engines.erase("a");
-  }
-  {
-    const std::lock_guard lock(fabric.mutex);
-    fabric.devices.at("a0")->present = false;  // so that nothing is learnt
-  }
-  const auto a = start("a0", s);
+  Baseline baseline;
+  baseline.medians.assign(30, 5'000);
+  baseline.cells = {{400, 1000}, {401, 1500}};
+  const auto saved = write_baselines(std::vector<SavedBaseline>{{"b@a0/1", "storage", baseline}});
+  const auto a = start("a0");
   a->restore_baselines("nonsense");
   a->restore_baselines(saved);
-  a->set_peers({peer("b", "a0")});
-  const auto again = a->save_baselines();
-  EXPECT_NE(again.find("b@a0/1"), std::string::npos);
+  a->set_peers({peer("b", "a0")});  // of which there is no engine, so that nothing is learnt
+  ASSERT_TRUE(eventually([&] { return a->stats().devices[0].state == "active"; }));
+  EXPECT_EQ(a->save_baselines(), saved);  // copied by the thread that they belong to
+  ASSERT_TRUE(a->release(3600s));
+  EXPECT_EQ(a->save_baselines(), saved);  // there is none
 }
 
 TEST_F(EngineTest, TooLittleLockableMemoryIsTheStateOfTheDevice) {
