@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <thread>
 
 #include "exporter/base/log.h"
+#include "exporter/base/random.h"
 #include "probes/connect/connect_prober.h"
 #include "probes/engine_device.h"
 #include "probes/measure/detectors.h"
@@ -41,7 +41,7 @@ std::uint64_t nanoseconds(std::chrono::duration<T, U> duration) {
 
 std::uint32_t random_epoch() {
   std::uint32_t value = 0;
-  while (value == 0) (void)getrandom(&value, sizeof value, 0);
+  while (value == 0) value = random_number<std::uint32_t>();
   return value;
 }
 

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <csignal>
 
 #include "exporter/base/log.h"
+#include "exporter/base/random.h"
 
 namespace roce::probe {
 namespace {
@@ -30,10 +30,7 @@ void begin_thread(const char* name) {
 
 std::uint32_t random_qkey() {
   std::uint32_t value = 0;
-  while (value == 0) {
-    (void)getrandom(&value, sizeof value, 0);
-    value &= 0x7fffffff;  // the highest bit needs CAP_NET_RAW
-  }
+  while (value == 0) value = random_number<std::uint32_t>() & 0x7fffffff;  // the highest bit needs CAP_NET_RAW
   return value;
 }
 

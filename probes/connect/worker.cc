@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "exporter/base/random.h"
 #include "probes/connect/agent.h"
 #include "probes/connect/wire.h"
 #include "probes/schedule/schedule.h"
@@ -177,8 +177,7 @@ class Worker {
         if (rdma_resolve_route(dialling_, static_cast<int>(request_.deadline_ms)) != 0) finish(Failure::kUnresolved);
         break;
       case RDMA_CM_EVENT_ROUTE_RESOLVED: {
-        std::uint64_t number = 0;
-        (void)getrandom(&number, sizeof number, 0);
+        const auto number = random_number<std::uint64_t>();
         const auto now = std::chrono::system_clock::now();
         const auto key = std::find_if(keys_.begin(), keys_.end(), [&](const Key& k) { return now <= k.not_after; });
         if (key == keys_.end() || !create_queue(dialling_)) return finish(Failure::kSendError);

@@ -2,12 +2,13 @@
 #include "probes/echo/echo_prober.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+
+#include "exporter/base/random.h"
 
 namespace roce::probe {
 namespace {
@@ -28,17 +29,11 @@ constexpr std::uint64_t kHostLag = kMillisecond;  // above it a sample is the ho
 
 std::int64_t signed_time(std::uint64_t now) { return static_cast<std::int64_t>(now); }
 
-std::uint64_t random64() {
-  std::uint64_t value = 0;
-  (void)getrandom(&value, sizeof value, 0);
-  return value;
-}
-
 std::unique_ptr<Authenticator> make_own() {
   Key key;
   key.id = 255;
   key.secret.resize(32);
-  (void)getrandom(key.secret.data(), key.secret.size(), 0);
+  fill_random(std::as_writable_bytes(std::span(key.secret)));
   key.not_after = std::chrono::system_clock::time_point::max();
   auto made = Authenticator::create({&key, 1});
   return made ? std::move(*made) : std::make_unique<Authenticator>();
@@ -53,9 +48,9 @@ EchoProber::EchoProber(const Verbs& clocks, DeviceRecord& record, ResolverRings&
       own_(make_own()),
       pending_(kPending),
       // Far from any sequence of an earlier process, with room to count.
-      next_sequence_(random64() >> 8 | 1),
+      next_sequence_(random_number<std::uint64_t>() >> 8 | 1),
       oldest_waiting_(next_sequence_),
-      random_(random64()) {}
+      random_(random_number<std::uint64_t>()) {}
 
 void EchoProber::attach(DatagramQueue& queue, std::uint32_t qkey, bool port_active) {
   queue_ = &queue;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probes/responder/responder.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+
+#include "exporter/base/random.h"
 
 namespace roce::probe {
 namespace {
@@ -18,12 +18,6 @@ constexpr std::uint64_t kIdleWindow = 60 * kSecond;
 constexpr std::uint64_t kRetryAddress = 5 * kSecond;
 constexpr std::uint64_t kPollAgain = 50'000;
 constexpr std::uint64_t kWaitAtMost = 2 * kSecond;  // for an address; nobody waits longer for the reply
-
-std::uint64_t random64() {
-  std::uint64_t value = 0;
-  (void)getrandom(&value, sizeof value, 0);
-  return value;
-}
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) { return Random(hash ^ value).next(); }
 std::uint64_t mix(std::uint64_t hash, const Gid& gid) {
@@ -65,7 +59,7 @@ Responder::Responder(const Verbs& clocks, DeviceRecord& record, HelperRings& rin
     : clocks_(clocks),
       record_(record),
       rings_(rings),
-      seed_(random64()),
+      seed_(random_number<std::uint64_t>()),
       addresses_(kAddresses),
       sources_(kSources),
       windows_(kWindows),

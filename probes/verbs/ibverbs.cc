@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +21,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "exporter/base/random.h"
 #include "probes/verbs/verbs.h"
 
 namespace roce::probe {
@@ -78,11 +78,7 @@ tl::unexpected<Error> memory_failure(const std::string& device, std::size_t byte
   return fail_errno(err, fmt::format("{}: registering {} bytes", device, bytes));
 }
 
-std::uint32_t random24() {
-  std::uint32_t value = 0;
-  (void)getrandom(&value, sizeof value, 0);
-  return value & 0xffffff;
-}
+std::uint32_t random24() { return random_number<std::uint32_t>() & 0xffffff; }
 
 int make_nonblocking(int fd) {
   const int flags = fcntl(fd, F_GETFL);
