@@ -56,7 +56,7 @@ class ConnectAgent {
   std::mutex mutex_;  // of one conversation at a time with the worker
   const int control_;
   const int pid_;
-  std::mutex socket_mutex_;  // of its closing
+  std::mutex socket_mutex_;      // of its closing
   std::atomic<int> worker_{-1};  // socket to the worker
 };
 
