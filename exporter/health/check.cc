@@ -60,13 +60,23 @@ std::vector<std::string> check_ids() {
   return ids;
 }
 
-std::vector<const MetricDesc*> watched_families() {
-  std::set<const MetricDesc*> found;
+std::vector<History::Watched> watched_families() {
+  std::vector<History::Watched> watched;
+  std::set<std::string_view> seen;
   for (const Check& check : all_checks())
-    each_word(check.moves, [&](std::string_view name) {
-      if (const MetricDesc* metric = find_metric(name)) found.insert(metric);
+    each_word(check.moves, [&](std::string_view word) {
+      const std::size_t brace = std::min(word.find('{'), word.size());
+      const MetricDesc* metric = find_metric(word.substr(0, brace));
+      if (metric == nullptr || !seen.insert(word).second) return;
+      History::Watched one{metric, {}, {}};
+      if (brace != word.size()) {
+        const std::size_t equals = word.find('=', brace);
+        one.label = word.substr(brace + 1, equals - brace - 1);
+        one.value = word.substr(equals + 1, word.size() - equals - 2);
+      }
+      watched.push_back(one);
     });
-  return {found.begin(), found.end()};
+  return watched;
 }
 
 CheckContext::CheckContext(const PageView& page, const History* history, const Profile* profile, Verdict& verdict)
@@ -82,6 +92,7 @@ void CheckContext::run(const Check& check) {
   noted_ = false;
   if (check.judge != nullptr) check.judge(*this);
   // A source that failed leaves its part of the check open, and says so beside what the rest showed.
+  if (std::all_of(verdict_.sources.begin(), verdict_.sources.end(), [](const SourceState& s) { return s.ok; })) return;
   std::set<std::string_view> collectors;
   each_word(check.reads, [&](std::string_view name) {
     if (const MetricDesc* metric = find_metric(name); metric != nullptr && metric->collector != "exporter")
@@ -246,15 +257,15 @@ void report_moving(CheckContext& context, const MetricDesc& metric, const Moveme
 }
 
 Verdict judge(const Page& page, const History* history, const Profile* profile, bool advice) {
-  return judge(page.batches(), page.sources, page.devices, history, profile, advice);
+  const auto batches = page.batches();
+  return judge(PageView(batches), page.sources, page.devices, history, profile, advice);
 }
 
-Verdict judge(std::span<const SampleBatch* const> batches, std::vector<SourceState> sources, std::size_t devices,
-              const History* history, const Profile* profile, bool advice) {
+Verdict judge(const PageView& view, std::vector<SourceState> sources, std::size_t devices, const History* history,
+              const Profile* profile, bool advice) {
   Verdict verdict;
   verdict.sources = std::move(sources);
   verdict.devices = devices;
-  const PageView view(batches);
   CheckContext context(view, history, profile, verdict);
   for (const Check& check : all_checks()) {
     if (check.severity == Status::kInfo && !advice) continue;

@@ -30,7 +30,7 @@ struct Check {
   std::string_view explanation;  // for the user: why it matters, when it misleads
   std::string_view source;       // where the knowledge comes from
   std::string_view reads;        // families of the page, by name, separated by blanks
-  std::string_view moves;        // those of them whose values over time count
+  std::string_view moves;        // those of them whose values over time count, all or NAME{label=value}
   std::string_view profile_key;  // key of a device's or the host's profile that a finding throws doubt on
   void (*judge)(CheckContext&);  // null: judged elsewhere (sources, the profile)
 };
@@ -39,7 +39,7 @@ std::span<const Check> all_checks();
 const Check* find_check(std::string_view id);
 std::vector<std::string> check_ids();
 // Families that any check needs over time.
-std::vector<const MetricDesc*> watched_families();
+std::vector<History::Watched> watched_families();
 
 // A claim of tuning guides that is wrong, half true or not what it seems.
 struct Folklore {
@@ -123,8 +123,8 @@ std::string seconds_text(double seconds);  // "10 s", "for ever" for +Inf
 // `advice` adds the checks that only advise.
 Verdict judge(const Page& page, const History* history = nullptr, const Profile* profile = nullptr,
               bool advice = false);
-// The same for samples that are on no page; `sources` are the verdict's.
-Verdict judge(std::span<const SampleBatch* const> batches, std::vector<SourceState> sources, std::size_t devices,
-              const History* history, const Profile* profile, bool advice);
+// The same for a view of any samples; `sources` and `devices` are the verdict's.
+Verdict judge(const PageView& view, std::vector<SourceState> sources, std::size_t devices, const History* history,
+              const Profile* profile, bool advice);
 
 }  // namespace roce

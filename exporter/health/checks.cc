@@ -149,7 +149,7 @@ constexpr Check kChecks[] = {
      "roce_retransmit_triggers_total roce_retransmitted_packets_total roce_receive_out_of_sequence_packets_total "
      "roce_driver_counter_total",
      "roce_retransmit_triggers_total roce_retransmitted_packets_total roce_receive_out_of_sequence_packets_total "
-     "roce_driver_counter_total",
+     "roce_driver_counter_total{counter=completer_retry_err}",
      "", checks::retransmissions},
     {"retries-exceeded", "fault", kWarning, "RDMA connections died of missing answers", "none",
      "find the peer: roce_prober or the storage system's log; then the path to it",

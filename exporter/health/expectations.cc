@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
@@ -35,12 +36,10 @@ class Comparison {
  private:
   // One entry a check and object: of the legs of a bond the one that falls short counts.
   void add(Expectation e) {
-    const auto same = [&](const Expectation& other) { return other.check == e.check && other.object == e.object; };
-    const auto at = std::find_if(out_.begin(), out_.end(), same);
-    if (at == out_.end())
-      out_.push_back(std::move(e));
-    else if (at->met.value_or(true) && e.met && (!at->met || !*e.met))
-      *at = std::move(e);
+    const auto [at, fresh] = places_.emplace(e.check + '\n' + e.object, out_.size());
+    if (fresh) return out_.push_back(std::move(e));
+    Expectation& other = out_[at->second];
+    if (other.met.value_or(true) && e.met && (!other.met || !*e.met)) other = std::move(e);
   }
 
   void add_number(std::string_view check, std::string object, double declared, bool met, std::string found,
@@ -53,21 +52,18 @@ class Comparison {
   }
 
   const Series* info_of(const DeclaredDevice& device) const {
-    for (const Series& info : context_.of(metric::device_info)) {
-      const bool is_it = device.pci_address.empty() ? info.label("device") == device.name
-                                                    : info.label("pci_address") == device.pci_address;
-      if (is_it) return &info;
-    }
-    return nullptr;
+    return device.pci_address.empty()
+               ? context_.page().find(metric::device_info, {{"device", device.name}})
+               : context_.page().find(metric::device_info, {{"pci_address", device.pci_address}});
   }
 
   // Calls f for each series of the family on that device.
   template <class F>
   std::size_t each(const MetricDesc& metric, std::string_view device, F f) const {
     std::size_t n = 0;
-    for (const Series& series : context_.of(metric))
-      if (series.label("device") == device && !context_.is_representor(series)) {
-        f(series);
+    for (const Series* series : context_.page().with(metric, "device", device))
+      if (!context_.is_representor(*series)) {
+        f(*series);
         ++n;
       }
     return n;
@@ -284,6 +280,7 @@ class Comparison {
   const CheckContext& context_;
   const Profile& profile_;
   std::vector<Expectation> out_;
+  std::unordered_map<std::string, std::size_t> places_;  // by check and object
 };
 
 }  // namespace

@@ -48,10 +48,9 @@ void Health::set_profile(std::shared_ptr<const Profile> profile) {
   last_.reset();
 }
 
-Verdict Health::judge_locked(const Page& page, bool advice, Clock::time_point now) {
-  const auto batches = page.batches();
-  history_.record(PageView(batches), now);
-  Verdict verdict = roce::judge(page, &history_, profile_.get(), advice);
+Verdict Health::judge_locked(const Page& page, const PageView& view, bool advice, Clock::time_point now) {
+  history_.record(view, now);
+  Verdict verdict = roce::judge(view, page.sources, page.devices, &history_, profile_.get(), advice);
   const auto unix_time = static_cast<std::int64_t>(std::time(nullptr));
   if (profile_) apply_waivers(verdict, *profile_, unix_time);
   conclude(verdict);
@@ -64,8 +63,10 @@ Verdict Health::judge_locked(const Page& page, bool advice, Clock::time_point no
 }
 
 Verdict Health::judge(const Page& page, bool advice, Clock::time_point now) {
+  const auto batches = page.batches();
+  const PageView view(batches);
   const std::lock_guard lock(mutex_);
-  return judge_locked(page, advice, now);
+  return judge_locked(page, view, advice, now);
 }
 
 std::optional<Verdict> Health::recent(std::chrono::milliseconds age, Clock::time_point now) const {
@@ -75,16 +76,16 @@ std::optional<Verdict> Health::recent(std::chrono::milliseconds age, Clock::time
 }
 
 void Health::add_metrics(const Page& page, SampleBatch& out) {
+  const auto batches = page.batches();
+  const PageView view(batches);
   const std::lock_guard lock(mutex_);
-  const Verdict verdict = judge_locked(page, false, Clock::now());
+  const Verdict verdict = judge_locked(page, view, false, Clock::now());
   for (const Kind& kind : kKinds) {
     const auto n = std::count_if(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& f) {
       return f.finding_class == kind.finding_class && f.severity == kind.severity;
     });
     out.add(metric::health_findings, {kind.finding_class, to_string(kind.severity)}, static_cast<std::uint64_t>(n));
   }
-  const auto batches = page.batches();
-  const PageView view(batches);
   Verdict ignored;
   const CheckContext context(view, nullptr, profile_.get(), ignored);
   for (const Series& info : view.of(metric::device_info)) {

@@ -37,7 +37,7 @@ class Health {
   void add_metrics(const Page& page, SampleBatch& out);
 
  private:
-  Verdict judge_locked(const Page& page, bool advice, Clock::time_point now);
+  Verdict judge_locked(const Page& page, const PageView& view, bool advice, Clock::time_point now);
 
   mutable std::mutex mutex_;
   std::shared_ptr<const Profile> profile_;

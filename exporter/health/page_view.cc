@@ -51,18 +51,34 @@ std::span<const Series> PageView::of(const MetricDesc& metric) const {
   return at == families_.end() ? std::span<const Series>() : std::span<const Series>(at->second);
 }
 
+std::span<const Series* const> PageView::with(const MetricDesc& metric, std::string_view label,
+                                              std::string_view value) const {
+  const auto family = families_.find(&metric);
+  if (family == families_.end()) return {};
+  Indexes& indexes = indexes_[&metric];
+  auto index = indexes.find(label);
+  if (index == indexes.end()) {
+    index = indexes.emplace(label, ByValue()).first;
+    for (const Series& series : family->second) index->second[series.label(label)].push_back(&series);
+  }
+  const auto found = index->second.find(value);
+  return found == index->second.end() ? std::span<const Series* const>()
+                                      : std::span<const Series* const>(found->second);
+}
+
 const Series* PageView::find(const MetricDesc& metric,
                              std::initializer_list<std::pair<std::string_view, std::string_view>> labels) const {
-  for (const Series& series : of(metric))
-    if (std::all_of(labels.begin(), labels.end(), [&](const auto& l) { return series.label(l.first) == l.second; }))
-      return &series;
+  for (const Series* series : with(metric, labels.begin()->first, labels.begin()->second))
+    if (std::all_of(labels.begin(), labels.end(), [&](const auto& l) { return series->label(l.first) == l.second; }))
+      return series;
   return nullptr;
 }
 
 void History::record(const PageView& page, Clock::time_point now) {
   std::erase_if(series_, [&](const auto& entry) { return now - entry.second.back().time > kKept; });
-  for (const MetricDesc* metric : watched_) {
-    for (const Series& series : page.of(*metric)) {
+  for (const Watched& watched : watched_) {
+    for (const Series& series : page.of(*watched.metric)) {
+      if (!watched.label.empty() && series.label(watched.label) != watched.value) continue;
       std::string key = series.key();
       auto at = series_.find(key);
       if (at == series_.end()) {

@@ -4,11 +4,14 @@
 #pragma once
 
 #include <chrono>
+#include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "exporter/metrics/samples.h"
@@ -36,14 +39,24 @@ class Series {
 class PageView {
  public:
   explicit PageView(std::span<const SampleBatch* const> batches);
+  PageView(const PageView&) = delete;
+  PageView& operator=(const PageView&) = delete;
 
   std::span<const Series> of(const MetricDesc& metric) const;
-  // The only series of the family with these label values; nothing where there is none.
+  // The first series of the family with these label values; null where there is none. Found by the first of them, so
+  // that hosts with hundreds of functions cost no more than their series.
   const Series* find(const MetricDesc& metric,
                      std::initializer_list<std::pair<std::string_view, std::string_view>> labels) const;
+  // The series of the family with that value of a label, in the order of the page.
+  std::span<const Series* const> with(const MetricDesc& metric, std::string_view label, std::string_view value) const;
 
  private:
+  using ByValue = std::unordered_map<std::string_view, std::vector<const Series*>>;
+  // By label; nodes stay where they are, and so does what with() has returned.
+  using Indexes = std::map<std::string, ByValue, std::less<>>;
+
   std::unordered_map<const MetricDesc*, std::vector<Series>> families_;
+  mutable std::unordered_map<const MetricDesc*, Indexes> indexes_;  // made when they are first asked for
 };
 
 // Values of the families that checks watch, thinned out to one in twenty seconds and kept for ten minutes. Bounded in
@@ -56,8 +69,14 @@ class History {
   static constexpr std::size_t kMaxSeries = 16384;
   static constexpr std::size_t kMaxPoints = 40;
 
-  // Watches only these families.
-  explicit History(std::vector<const MetricDesc*> watched) : watched_(std::move(watched)) {}
+  // A family, or those of its series alone that have that value of a label.
+  struct Watched {
+    const MetricDesc* metric = nullptr;
+    std::string_view label;
+    std::string_view value;
+  };
+
+  explicit History(std::vector<Watched> watched) : watched_(std::move(watched)) {}
 
   void record(const PageView& page, Clock::time_point now);
 
@@ -84,7 +103,7 @@ class History {
   std::optional<std::pair<Points::const_iterator, Points::const_iterator>> window(const Series& series,
                                                                                   std::chrono::seconds span) const;
 
-  std::vector<const MetricDesc*> watched_;
+  std::vector<Watched> watched_;
   std::unordered_map<std::string, Points> series_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "exporter/base/parse.h"
@@ -35,9 +36,8 @@ bool pfc_on(CheckContext& context, std::string_view netdev, std::string_view pri
 }
 
 bool any_pfc(CheckContext& context, std::string_view netdev) {
-  for (const Series& pfc : context.of(metric::pfc_enabled))
-    if (pfc.label("netdev") == netdev && pfc.value() == 1) return true;
-  return false;
+  const auto all = context.page().with(metric::pfc_enabled, "netdev", netdev);
+  return std::any_of(all.begin(), all.end(), [](const Series* pfc) { return pfc->value() == 1; });
 }
 
 }  // namespace

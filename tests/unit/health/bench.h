@@ -66,7 +66,7 @@ class Bench {
 
   Verdict judge(const Profile* profile = nullptr, bool advice = false) const {
     const SampleBatch* const batches[] = {batch_.get()};
-    return roce::judge(batches, sources, 1, &history_, profile, advice);
+    return roce::judge(PageView(batches), sources, 1, &history_, profile, advice);
   }
 
   const SampleBatch& batch() const { return *batch_; }

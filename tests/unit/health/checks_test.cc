@@ -582,7 +582,8 @@ TEST(CheckTableTest, RowsKeepTheirRules) {
     for (std::string_view list : {check.reads, check.moves})
       while (!list.empty()) {
         const std::size_t blank = std::min(list.find(' '), list.size());
-        const std::string_view name = list.substr(0, blank);
+        const std::string_view word = list.substr(0, blank);
+        const std::string_view name = word.substr(0, word.find('{'));
         list.remove_prefix(std::min(list.size(), blank + 1));
         bool known = false;
         for (const MetricDesc& metric : all_metrics()) known = known || metric.name == name;
@@ -590,6 +591,19 @@ TEST(CheckTableTest, RowsKeepTheirRules) {
         EXPECT_THAT(std::string(check.reads), HasSubstr(std::string(name))) << check.id;
       }
   }
+}
+
+TEST(CheckTableTest, WhatIsWatchedIsKnownAndNoneIsWatchedTwice) {
+  std::set<std::pair<const MetricDesc*, std::string_view>> seen;
+  bool one_counter = false;
+  for (const History::Watched& watched : watched_families()) {
+    ASSERT_NE(watched.metric, nullptr);
+    EXPECT_TRUE(seen.emplace(watched.metric, watched.value).second) << watched.metric->name;
+    // Drivers have dozens of these on each of hundreds of functions.
+    if (watched.metric == &metric::driver_counter)
+      one_counter = watched.label == "counter" && watched.value == "completer_retry_err";
+  }
+  EXPECT_TRUE(one_counter);
 }
 
 TEST(JudgeTest, AnEmptyPageIsOk) {
@@ -653,6 +667,27 @@ TEST(JudgeTest, FindingsOfOneCheckAreBounded) {
   const Verdict verdict = bench.judge();
   EXPECT_EQ(verdict.findings.size(), 200U);
   EXPECT_EQ(verdict.findings.back().object, "others");
+}
+
+TEST(PageViewTest, FindsByItsLabelsInTheOrderOfThePage) {
+  Bench bench;
+  bench.page({R"(roce_pfc_enabled{device="a",port="1",netdev="eth0",priority="3"} 1)",
+              R"(roce_pfc_enabled{device="b",port="1",netdev="eth1",priority="3"} 0)",
+              R"(roce_pfc_enabled{device="a",port="1",netdev="eth0",priority="4"} 0)"});
+  const SampleBatch* const batches[] = {&bench.batch()};
+  const PageView view(batches);
+  const auto of_a = view.with(metric::pfc_enabled, "device", "a");
+  const auto lossless = view.with(metric::pfc_enabled, "priority", "3");
+  ASSERT_EQ(of_a.size(), 2U);
+  EXPECT_EQ(of_a[0]->label("priority"), "3");
+  EXPECT_EQ(of_a[1]->label("priority"), "4");
+  ASSERT_EQ(lossless.size(), 2U);
+  EXPECT_EQ(lossless[1]->label("netdev"), "eth1");
+  EXPECT_EQ(view.find(metric::pfc_enabled, {{"netdev", "eth0"}, {"priority", "4"}}), of_a[1]);
+  EXPECT_EQ(view.find(metric::pfc_enabled, {{"netdev", "eth0"}, {"priority", "5"}}), nullptr);
+  EXPECT_EQ(view.find(metric::pfc_enabled, {{"netdev", "eth2"}}), nullptr);
+  EXPECT_EQ(view.find(metric::port_state, {{"device", "a"}}), nullptr);
+  EXPECT_TRUE(view.with(metric::pfc_enabled, "no_such_label", "x").empty());
 }
 
 TEST(HistoryTest, LooksBackOverTheSpanAndNotFurther) {
