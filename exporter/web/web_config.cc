@@ -8,9 +8,9 @@
 #include <cstring>
 #include <ctime>
 #include <exception>
-#include <map>
 #include <span>
 
+#include "exporter/config/document.h"
 #include "exporter/config/text.h"
 #include "exporter/config/yaml_tree.h"
 #include "exporter/kernel/files.h"
@@ -22,11 +22,11 @@ namespace {
 using config::either;
 using config::one_line;
 using config::Problem;
+using config::shown;
 using config::ticked;
 using config::YamlNode;
 
 constexpr std::size_t kMaxFile = std::size_t{1} << 20;
-constexpr std::size_t kMaxNamed = 20;  // problems named in one line
 constexpr std::size_t kMaxUsers = 1000;
 constexpr int kMaxCost = 15;  // of bcrypt: more than a second for one password
 
@@ -62,20 +62,6 @@ const std::vector<Header>& known_headers() {
                                                {"X-XSS-Protection", {}},
                                                {"Content-Security-Policy", {}}};
   return kHeaders;
-}
-
-std::string shown(const YamlNode& node) {
-  switch (node.kind) {
-    case YamlNode::Kind::kNull:
-      return "nothing";
-    case YamlNode::Kind::kScalar:
-      return ticked(node.text);
-    case YamlNode::Kind::kList:
-      return "a list";
-    case YamlNode::Kind::kMapping:
-      return "a mapping";
-  }
-  return "nothing";
 }
 
 tl::expected<std::string, std::string> read_regular_file(const std::string& path) {
@@ -124,36 +110,15 @@ class Reader {
       else
         read_http(value);
     });
-    if (!config_.users.empty() && config_.tls == nullptr && problems_.empty())
+    if (!config_.users.empty() && config_.tls == nullptr && findings_.empty())
       config_.remarks.emplace_back("users without TLS: their passwords travel in the clear");
   }
 
-  bool good() const { return problems_.empty(); }
+  const config::Findings& findings() const { return findings_; }
   WebConfig take() { return std::move(config_); }
 
-  // "LINE: key `x`: found ..., allowed ...; and 2 more: line 7: key `y`: found ...".
-  std::string report() const {
-    std::string out = fmt::format("{}: {}{}", problems_[0].line, problems_[0].where, problems_[0].problem.text());
-    if (problems_.size() == 1) return out;
-    out += fmt::format("; and {} more: ", problems_.size() - 1);
-    for (std::size_t i = 1; i < problems_.size(); ++i) {
-      if (i > 1) out += "; ";
-      if (i == kMaxNamed) return out + "...";
-      out += fmt::format("line {}: {}found {}", problems_[i].line, problems_[i].where, problems_[i].problem.found);
-    }
-    return out;
-  }
-
  private:
-  struct Found {
-    int line;
-    std::string where;  // "key `x`: " or empty
-    Problem problem;
-  };
-
-  void add(int line, const std::string& key, Problem problem) {
-    problems_.push_back({line, key.empty() ? "" : fmt::format("key {}: ", ticked(key)), std::move(problem)});
-  }
+  void add(int line, const std::string& key, Problem problem) { findings_.add(line, key, std::move(problem)); }
 
   bool is_mapping(const std::string& name, const YamlNode& value) {
     if (value.kind == YamlNode::Kind::kMapping) return true;
@@ -164,23 +129,12 @@ class Reader {
   // Calls `take(name, value)` for each known key, `name` with the section before it.
   template <class Take>
   void each(const YamlNode& mapping, const std::string& section, std::span<const std::string_view> allowed, Take take) {
-    const std::string prefix = section.empty() ? "" : section + ".";
-    std::map<std::string, int> lines;
-    for (const auto& [key, value] : mapping.members) {
-      if (key.kind != YamlNode::Kind::kScalar) {
-        add(key.line, section, {shown(key) + " as a key", either(allowed), {}});
-        continue;
-      }
-      const std::string name = prefix + key.text;
-      if (const auto [first, fresh] = lines.emplace(name, key.line); !fresh) {
-        add(key.line, name, {fmt::format("it again (first in line {})", first->second), "each key once", {}});
-      } else if (std::find(allowed.begin(), allowed.end(), key.text) == allowed.end()) {
-        const std::vector<std::string> names(allowed.begin(), allowed.end());
-        add(key.line, name, {"an unknown key", either(allowed), config::nearest(key.text, names)});
-      } else {
-        take(name, value);
-      }
-    }
+    config::walk_mapping(findings_, section, mapping, either(allowed), [&](const YamlNode& key, const YamlNode& value) {
+      const std::string name = section.empty() ? key.text : section + "." + key.text;
+      if (std::find(allowed.begin(), allowed.end(), key.text) != allowed.end()) return take(name, value);
+      const std::vector<std::string> names(allowed.begin(), allowed.end());
+      findings_.add(key.line, name, {"an unknown key", either(allowed), config::nearest(key.text, names)});
+    });
   }
 
   bool text(const std::string& name, const YamlNode& value, std::string_view allowed, std::string& out) {
@@ -263,7 +217,6 @@ class Reader {
 
   void read_tls(const YamlNode& mapping) {
     const std::string section = "tls_server_config";
-    const std::size_t before = problems_.size();
     TlsSettings settings;
     Pem certificate, key, client_ca;
     std::size_t auth = 0, lowest = 0, highest = 1;
@@ -333,7 +286,7 @@ class Reader {
       add(version_line, section + ".min_version", {"min_version above max_version", "TLS12 to TLS13", {}});
     settings.tls13_only = lowest == 1;
     settings.tls12_only = highest == 0;
-    if (problems_.size() != before || certificate.failed || key.failed || client_ca.failed) return;
+    if (!findings_.empty() || certificate.failed || key.failed || client_ca.failed) return;
 
     settings.certificate = std::move(certificate.text);
     settings.key = std::move(key.text);
@@ -404,33 +357,29 @@ class Reader {
   void read_users(const YamlNode& mapping) {
     const std::string section = "basic_auth_users";
     if (!is_mapping(section, mapping)) return;
-    std::map<std::string, int> lines;
-    for (const auto& [key, value] : mapping.members) {
-      if (key.kind != YamlNode::Kind::kScalar || key.text.empty() || key.text.find(':') != std::string::npos) {
-        add(key.line, section, {shown(key) + " as a name", "names without a colon", {}});
-        continue;
-      }
-      const std::string name = section + "." + key.text;
-      if (const auto [first, fresh] = lines.emplace(key.text, key.line); !fresh) {
-        add(key.line, name, {fmt::format("it again (first in line {})", first->second), "each name once", {}});
-        continue;
-      }
-      const std::string wrong = value.kind == YamlNode::Kind::kScalar ? bad_hash(value.text) : shown(value);
-      if (!wrong.empty()) {
-        add(value.line, name, {wrong, fmt::format("a bcrypt hash ($2a$, $2b$ or $2y$) of cost 4 to {}", kMaxCost), {}});
-      } else if (config_.users.size() == kMaxUsers) {
-        return add(key.line, section, {"too many users", fmt::format("{}", kMaxUsers), {}});
-      } else {
-        config_.users.push_back({key.text, value.text});
-      }
-    }
+    constexpr std::string_view kNames = "names without a colon";
+    config::walk_mapping(
+        findings_, section, mapping, std::string(kNames), [&](const YamlNode& key, const YamlNode& value) {
+          if (key.text.empty() || key.text.find(':') != std::string::npos)
+            return add(key.line, section, {ticked(key.text) + " as a name", std::string(kNames), {}});
+          const std::string name = section + "." + key.text;
+          const std::string wrong = value.kind == YamlNode::Kind::kScalar ? bad_hash(value.text) : shown(value);
+          if (!wrong.empty()) {
+            add(value.line, name,
+                {wrong, fmt::format("a bcrypt hash ($2a$, $2b$ or $2y$) of cost 4 to {}", kMaxCost), {}});
+          } else if (config_.users.size() == kMaxUsers) {
+            add(key.line, name, {fmt::format("more than {} users", kMaxUsers), "as many", {}});
+          } else {
+            config_.users.push_back({key.text, value.text});
+          }
+        });
   }
 
   const ReadFile& read_;
   std::vector<std::string>* files_;
   std::string folder_;
   WebConfig config_;
-  std::vector<Found> problems_;
+  config::Findings findings_;
 };
 
 }  // namespace
@@ -446,7 +395,7 @@ tl::expected<WebConfig, std::string> parse_web_config(std::string_view text, con
           fmt::format("{}:{}: found {}, allowed a mapping with {}", name, root->line, shown(*root), either(kTop)));
     Reader reader(file, read, files);
     reader.read(*root);
-    if (!reader.good()) return tl::unexpected(fmt::format("{}:{}", name, reader.report()));
+    if (!reader.findings().empty()) return tl::unexpected(fmt::format("{}:{}", name, reader.findings().report()));
     return reader.take();
   } catch (const std::exception& error) {
     return tl::unexpected(fmt::format("{}: {}", name, one_line(error.what(), 200)));
