@@ -30,7 +30,7 @@ constexpr std::uint64_t kLookAtPort = 10 * kSecond;
 constexpr std::uint32_t kMaxBurst = 1000;
 constexpr std::uint32_t kMaxBurstGap = 10'000;  // ms
 constexpr std::size_t kMaxBursts = 4;
-constexpr std::uint32_t kFreeBurst = 30;
+constexpr std::uint32_t kFreeBurst = 100;
 constexpr std::chrono::milliseconds kBurstGap{30};
 
 template <class T, class U>

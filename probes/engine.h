@@ -34,10 +34,11 @@ struct Endpoint {
   Gid gid;
   std::uint32_t qpn = 0;
   std::uint32_t qkey = 0;
-  std::uint32_t epoch = 0;    // random at each start; another one means: forget what was pending
-  std::uint32_t mtu = 0;      // active MTU in bytes
-  bool read = false;          // takes RC READ connections (POST /rdma/endpoint)
-  std::uint16_t cm_port = 0;  // rdma_cm listener of the connect probe; 0: none
+  std::uint32_t epoch = 0;      // random at each start; another one means: forget what was pending
+  std::uint32_t mtu = 0;        // active MTU in bytes
+  std::uint32_t payload = 256;  // longest probe that it has room for
+  bool read = false;            // takes RC READ connections (POST /rdma/endpoint)
+  std::uint16_t cm_port = 0;    // rdma_cm listener of the connect probe; 0: none
 };
 
 // The two halves of an RC connection for the READ probe, exchanged by POST /rdma/endpoint.
@@ -186,7 +187,7 @@ struct EngineStats {
 struct BurstSpec {
   std::string peer;
   std::uint32_t count = 10;
-  std::chrono::milliseconds gap{20};
+  std::chrono::milliseconds gap{20};  // 30 at least for more than 100 probes: what a responder takes of one source
   std::chrono::milliseconds deadline{500};
   std::string qos;  // empty: the first class
   std::uint32_t size = 128;

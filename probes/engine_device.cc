@@ -167,6 +167,7 @@ Result<void> DeviceUnit::open_session(const EngineSettings& settings, std::uint3
     endpoint.qkey = spec.qkey;
     endpoint.epoch = epoch;
     endpoint.mtu = mtu_;
+    endpoint.payload = spec.slot_bytes;
     endpoint.read = true;
     const std::lock_guard lock(status_mutex_);
     endpoint_ = std::move(endpoint);

@@ -281,7 +281,9 @@ bool EchoProber::send(PeerRecord& peer, std::size_t index, Purpose purpose, std:
   packet.key_id = static_cast<std::uint8_t>(authenticator_->signing_key(clocks_.realtime()));
   packet.flags = clock_.usable() ? kFlagHardware : 0;
   if (++probes_ % kPatternEvery == 0) packet.flags |= kFlagPattern;
-  packet.length = static_cast<std::uint16_t>(burst != nullptr ? burst->spec.size : plan_->payload);
+  // Never longer than the far end has room for: that would break its queue.
+  packet.length = static_cast<std::uint16_t>(
+      std::min(burst != nullptr ? burst->spec.size : plan_->payload, resolved.endpoint.payload));
   packet.traffic_class = static_cast<std::uint8_t>(qos.dscp << 2 | kEctZero);
   packet.sl = qos.sl;
   packet.epoch = plan_->epoch;
@@ -431,6 +433,9 @@ void EchoProber::advance_burst(BurstJob& job, std::uint64_t now) {
       return give_up(job.spec.peer + ": its address does not resolve");
     return give_up(job.spec.peer + ": its endpoint is not known");
   }
+  if (peer->resolved != nullptr && job.spec.size > peer->resolved->endpoint.payload)
+    return give_up(
+        fmt::format("size {}: {} takes at most {}", job.spec.size, job.spec.peer, peer->resolved->endpoint.payload));
   if (job.spec.size > queue_->send_slot(0).size())
     return give_up(fmt::format("size {}: at most {}", job.spec.size, queue_->send_slot(0).size()));
   Failure why{};

@@ -165,8 +165,9 @@ struct ListDeleter {
 std::string endpoints_json(const std::string& node, const std::vector<RailEndpoint>& endpoints) {
   Json list = Json::array();
   for (const auto& [e, rail] : endpoints) {
-    Json item{{"device", e.device}, {"port", e.port}, {"gid", to_text(e.gid)}, {"qpn", e.qpn},        {"qkey", e.qkey},
-              {"epoch", e.epoch},   {"mtu", e.mtu},   {"read", e.read},        {"cm_port", e.cm_port}};
+    Json item{{"device", e.device},   {"port", e.port},      {"gid", to_text(e.gid)}, {"qpn", e.qpn},
+              {"qkey", e.qkey},       {"epoch", e.epoch},    {"mtu", e.mtu},          {"read", e.read},
+              {"cm_port", e.cm_port}, {"payload", e.payload}};
     if (!rail.empty()) item["rail"] = rail;
     list.push_back(std::move(item));
   }
@@ -202,6 +203,7 @@ Result<std::vector<RailEndpoint>> parse_endpoints(std::string_view text) {
     members.number("mtu", e.mtu, 256, 65536);
     members.flag("read", e.read);
     members.number("cm_port", e.cm_port, 0, 65535, true);
+    members.number("payload", e.payload, 128, 4096, true);
     members.text("rail", entry.rail, true);
     if (!members.wrong().empty()) return malformed(members.wrong());
     endpoints.push_back(std::move(entry));

@@ -128,24 +128,22 @@ bool pattern_intact(const Packet& packet, std::span<const std::uint8_t> bytes) {
 std::optional<ReceivedHeader> read_header(std::span<const std::uint8_t> grh) {
   if (grh.size() < 40) return std::nullopt;
   ReceivedHeader out;
-  // Bytes 0-19 may be zero or undefined before an IPv4 header, so the IPv4 form is asked for first, with its length
-  // and protocol, which no IPv6 address at that place happens to look like.
+  // Bytes 0-19 before an IPv4 header are undefined, so they may look like the start of an IPv6 one; then a check sum
+  // that fits decides. Where they do not look so, a device may leave the sum out.
   const auto ip4 = grh.subspan(20, 20);
-  if (ip4[0] == 0x45 && ip4[9] == 17 && (ip4[2] != 0 || ip4[3] >= 20)) {
-    std::uint32_t sum = 0;
-    for (std::size_t i = 0; i < 20; i += 2) sum += get<std::uint16_t>(ip4, i);
-    while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
-    // Some devices leave the checksum out; zero is taken, a wrong one is not an IPv4 header.
-    if (sum == 0xffff || get<std::uint16_t>(ip4, 10) == 0) {
-      out.traffic_class = ip4[1];
-      out.hop_limit = ip4[8];
-      for (auto* address : {&out.source, &out.destination}) (*address)[10] = (*address)[11] = 0xff;
-      std::copy_n(ip4.begin() + 12, 4, out.source.begin() + 12);
-      std::copy_n(ip4.begin() + 16, 4, out.destination.begin() + 12);
-      return out;
-    }
+  const bool like_ip6 = grh[0] >> 4 == 6;
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < 20; i += 2) sum += get<std::uint16_t>(ip4, i);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  if (ip4[0] == 0x45 && ip4[9] == 17 && (!like_ip6 || sum == 0xffff)) {
+    out.traffic_class = ip4[1];
+    out.hop_limit = ip4[8];
+    for (auto* address : {&out.source, &out.destination}) (*address)[10] = (*address)[11] = 0xff;
+    std::copy_n(ip4.begin() + 12, 4, out.source.begin() + 12);
+    std::copy_n(ip4.begin() + 16, 4, out.destination.begin() + 12);
+    return out;
   }
-  if (grh[0] >> 4 != 6) return std::nullopt;
+  if (!like_ip6) return std::nullopt;
   out.traffic_class = static_cast<std::uint8_t>((grh[0] & 0xf) << 4 | grh[1] >> 4);
   out.hop_limit = grh[7];
   std::copy_n(grh.begin() + 8, 16, out.source.begin());

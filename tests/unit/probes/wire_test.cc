@@ -128,7 +128,18 @@ TEST(Header, Ipv4InTheLastTwentyBytes) {
   EXPECT_EQ(header->hop_limit, 62);
   EXPECT_EQ(to_text(Gid{header->source}), "0000:0000:0000:0000:0000:ffff:0a4d:0001");
   EXPECT_EQ(to_text(Gid{header->destination}), "0000:0000:0000:0000:0000:ffff:0a4d:0002");
-  grh[30] = 1;  // a wrong checksum
+  // What is in front of it may be anything; what looks like IPv6 there is not, while the check sum fits.
+  grh[0] = 0x60;
+  EXPECT_FALSE(read_header(grh)->source == header->source);
+  std::uint32_t sum = 0;
+  for (std::size_t i = 20; i < 40; i += 2) sum += static_cast<std::uint32_t>(grh[i] << 8 | grh[i + 1]);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  grh[30] = static_cast<std::uint8_t>(~sum >> 8);
+  grh[31] = static_cast<std::uint8_t>(~sum);
+  ASSERT_TRUE(read_header(grh));
+  EXPECT_EQ(read_header(grh)->source, header->source);
+  grh[20] = 0x46;  // options, which no such packet has
+  grh[0] = 0;
   EXPECT_FALSE(read_header(grh));
 }
 
