@@ -23,6 +23,7 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 constexpr std::size_t kRegisteredBytes = 65536;
 constexpr std::uint8_t kEctZero = 2;
+constexpr std::ptrdiff_t kConnectionsOfOne = 4;
 
 void begin_thread(const char* name) {
   sigset_t all;
@@ -145,6 +146,10 @@ Result<ReadGrant> ReadProber::accept(const ReadRequest& request) {
     mtu = std::min(mtu_, request.mtu);
     // The same requester again: it lost its end.
     std::erase_if(accepted_, [&](const Accepted& each) { return each.gid == request.gid && each.qpn == request.qpn; });
+    // Of one host the last few: those before are of connections that it gave up.
+    const auto of_same = [&](const Accepted& each) { return each.gid == request.gid; };
+    while (std::count_if(accepted_.begin(), accepted_.end(), of_same) >= kConnectionsOfOne)
+      accepted_.erase(std::find_if(accepted_.begin(), accepted_.end(), of_same));
     while (accepted_.size() >= kConnections) accepted_.erase(accepted_.begin());
   }
   if (context == nullptr) return fail(ErrorKind::kBusy, record_.device + ": the device is closed");
