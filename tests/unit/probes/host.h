@@ -43,7 +43,6 @@ class Host {
 
   Host(Fabric& fabric, Directory& directory, const std::string& device, std::uint32_t epoch = 7)
       : fabric_(fabric),
-        directory_(directory),
         device_(*fabric.devices.at(device)),
         record(device, 1),
         prober(fabric, record, rings),
@@ -132,7 +131,6 @@ class Host {
 
  private:
   Fabric& fabric_;
-  Directory& directory_;
   Device& device_;
 
  public:
