@@ -14,7 +14,7 @@
 namespace roce {
 namespace {
 
-constexpr sd_id128_t kApplication = SD_ID128_MAKE(8c, 41, 0e, b2, 67, 9d, 4f, 05, a3, 1b, 5e, d0, 72, c6, 38, f9);
+constexpr sd_id128_t kApplication = SD_ID128_ARRAY(8c, 41, 0e, b2, 67, 9d, 4f, 05, a3, 1b, 5e, d0, 72, c6, 38, f9);
 
 // Derived from the kernel's boot ID in a way that does not tell it. Where that cannot be read, the names hold for this
 // process alone.

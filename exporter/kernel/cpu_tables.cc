@@ -9,8 +9,6 @@
 namespace roce {
 namespace {
 
-constexpr std::string_view kBlank = " \t\r";
-
 std::optional<std::uint32_t> cpu_number(std::string_view text) {
   const auto number = parse_u64(text);
   if (!number || *number >= kMostCpus) return std::nullopt;

@@ -78,6 +78,10 @@ tl::unexpected<Error> memory_failure(const std::string& device, std::size_t byte
   return fail_errno(err, fmt::format("{}: registering {} bytes", device, bytes));
 }
 
+// As numbers: the macro around ibv_reg_mr() combines them with another enumeration, which clang refuses.
+constexpr int kLocalWrite = IBV_ACCESS_LOCAL_WRITE;
+constexpr int kRemoteRead = IBV_ACCESS_REMOTE_READ;
+
 std::uint32_t random24() { return random_number<std::uint32_t>() & 0xffffff; }
 
 int make_nonblocking(int fd) {
@@ -239,7 +243,7 @@ class IbDatagramQueue final : public DatagramQueue {
   Result<void> create(ibv_context* context, ibv_pd* pd) {
     if (pages_.data() == nullptr) return fail_errno(ENOMEM, device_ + ": buffers");
     errno = 0;
-    mr_.reset(ibv_reg_mr(pd, pages_.data(), pages_.bytes(), IBV_ACCESS_LOCAL_WRITE));
+    mr_.reset(ibv_reg_mr(pd, pages_.data(), pages_.bytes(), kLocalWrite));
     if (!mr_) return memory_failure(device_, pages_.bytes(), errno_or(ENOMEM));
     errno = 0;
     channel_.reset(ibv_create_comp_channel(context));
@@ -624,7 +628,7 @@ class IbContext final : public Context {
     timespec before{}, after{};
     (void)clock_gettime(CLOCK_MONOTONIC, &before);
     errno = 0;
-    const Handle<ibv_mr> mr(ibv_reg_mr(pd, pages.data(), pages.bytes(), IBV_ACCESS_LOCAL_WRITE));
+    const Handle<ibv_mr> mr(ibv_reg_mr(pd, pages.data(), pages.bytes(), kLocalWrite));
     const int err = errno_or(ENOMEM);
     (void)clock_gettime(CLOCK_MONOTONIC, &after);
     if (!mr) return memory_failure(device_, bytes, err);
@@ -649,10 +653,10 @@ class IbContext final : public Context {
     if (dummy_mr_ && scratch_mr_) return {};
     if (dummy_.data() == nullptr) return fail_errno(ENOMEM, device_ + ": buffers");
     errno = 0;
-    dummy_mr_.reset(ibv_reg_mr(pd, dummy_.data(), kDummyBytes, IBV_ACCESS_REMOTE_READ));
+    dummy_mr_.reset(ibv_reg_mr(pd, dummy_.data(), kDummyBytes, kRemoteRead));
     if (!dummy_mr_) return memory_failure(device_, kDummyBytes, errno_or(ENOMEM));
     errno = 0;
-    scratch_mr_.reset(ibv_reg_mr(pd, dummy_.data() + kDummyBytes, kDummyBytes, IBV_ACCESS_LOCAL_WRITE));
+    scratch_mr_.reset(ibv_reg_mr(pd, dummy_.data() + kDummyBytes, kDummyBytes, kLocalWrite));
     if (!scratch_mr_) return memory_failure(device_, kDummyBytes, errno_or(ENOMEM));
     return {};
   }
