@@ -4,56 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "exporter/metrics/exposition.h"
+#include "exporter/web/answers.h"
 #include "exporter/web/status_page.h"
 
 namespace roce {
 namespace {
 
+using web::limited;
 using web::Request;
 using web::Response;
+using web::shows_identities;
+using web::text_response;
 
 constexpr std::chrono::milliseconds kDefaultBudget{9500};
-constexpr std::chrono::milliseconds kTravel{500};
-constexpr std::chrono::milliseconds kLeastBudget{100};
-
-Response text_response(int status, std::string body) {
-  Response response;
-  response.status = status;
-  response.body = std::move(body);
-  return response;
-}
-
-// Counts a request for as long as it lasts.
-class RequestSlot {
- public:
-  explicit RequestSlot(std::atomic<int>& count) : count_(count), number_(count.fetch_add(1) + 1) {}
-  ~RequestSlot() { count_.fetch_sub(1); }
-  RequestSlot(const RequestSlot&) = delete;
-  RequestSlot& operator=(const RequestSlot&) = delete;
-  int number() const { return number_; }
-
- private:
-  std::atomic<int>& count_;
-  int number_;
-};
-
-// Runs `answer` unless too many requests are under way.
-template <class F>
-Response limited(RouteContext& context, F answer) {
-  const RequestSlot slot(context.requests);
-  if (context.max_requests > 0 && slot.number() > context.max_requests) {
-    context.own->scrapes_rejected.Increment();
-    Response response = text_response(
-        503, fmt::format("Limit of concurrent requests reached ({}), try again later.\n", context.max_requests));
-    response.headers.emplace_back("Retry-After", "1");
-    return response;
-  }
-  return answer();
-}
-
 bool known_collector(std::string_view name) {
   const auto registry = collector_registry();
   return std::any_of(registry.begin(), registry.end(), [&](const CollectorEntry& e) { return e.name == name; });
@@ -80,8 +45,6 @@ Response answer_metrics(RouteContext& context, const Request& request) {
   });
 }
 
-// Identities are for this host, and for whom a web configuration let in by a certificate or a password.
-bool shows_identities(const Request& request) { return request.from_loopback || request.authenticated(); }
 Verdict verdict_on(RouteContext& context, const Page& page) {
   return context.health != nullptr ? context.health->judge(page) : judge(page);
 }
@@ -100,35 +63,15 @@ Response answer_health(RouteContext& context, const Request& request) {
 Response answer_status(RouteContext& context, const Request& request) {
   return limited(context, [&] {
     const Page page = context.engine->collect(kDefaultBudget);
-    Response response;
-    response.content_type = "text/html; charset=utf-8";
-    response.compress = true;
-    response.headers.emplace_back(
-        "Content-Security-Policy",
-        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'");
-    response.body =
-        render_status_page(page, verdict_on(context, page), context.telemetry_path, shows_identities(request));
-    return response;
+    return web::html_response(
+        render_status_page(page, verdict_on(context, page), context.telemetry_path, shows_identities(request)));
   });
-}
-
-Response answer_reload(RouteContext& context) {
-  if (!context.lifecycle) return text_response(403, "Lifecycle API is not enabled (--web.enable-lifecycle).\n");
-  std::string why;
-  if (context.reload(why)) return text_response(200, "Configuration reloaded.\n");
-  return text_response(500, fmt::format("The configuration stays as it was: {}\n", why));
 }
 
 }  // namespace
 
 std::chrono::milliseconds scrape_budget(std::string_view timeout_header) {
-  double announced = 0;
-  const auto [end, ec] =
-      std::from_chars(timeout_header.data(), timeout_header.data() + timeout_header.size(), announced);
-  if (ec != std::errc{} || end != timeout_header.data() + timeout_header.size() || !(announced > 0) || announced > 3600)
-    return kDefaultBudget;
-  const auto budget = std::chrono::milliseconds(static_cast<std::int64_t>(announced * 1000)) - kTravel;
-  return std::max(budget, kLeastBudget);
+  return web::scrape_budget(timeout_header, kDefaultBudget);
 }
 
 std::string metrics_text(RouteContext& context, std::chrono::milliseconds budget,
@@ -153,7 +96,7 @@ std::vector<web::Route> exporter_routes(RouteContext& context) {
       {"/health", {"GET"}, [c](const Request& request) { return answer_health(*c, request); }},
       {"/-/healthy", {"GET"}, [](const Request&) { return text_response(200, "roce_exporter is healthy.\n"); }},
       {"/-/ready", {"GET"}, [](const Request&) { return text_response(200, "roce_exporter is ready.\n"); }},
-      {"/-/reload", {"POST"}, [c](const Request&) { return answer_reload(*c); }},
+      {"/-/reload", {"POST"}, [c](const Request&) { return web::answer_reload(c->lifecycle, c->reload); }},
   };
 }
 

@@ -9,6 +9,7 @@
 
 #include "exporter/config/text.h"
 #include "exporter/config/values.h"
+#include "probes/peers/json_depth.h"
 
 namespace roce::probe {
 namespace {
@@ -16,28 +17,6 @@ namespace {
 using config::one_line;
 using config::ticked;
 using Json = nlohmann::json;
-
-constexpr int kMostLevels = 8;
-
-// Nesting costs the parser stack: no deeper than the format has it.
-bool too_deep(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kMostLevels) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
 
 tl::unexpected<std::string> bad(std::string text) { return tl::unexpected<std::string>(std::move(text)); }
 

@@ -12,6 +12,7 @@
 
 #include "exporter/base/parse.h"
 #include "exporter/config/text.h"
+#include "probes/peers/json_depth.h"
 #include "probes/peers/token.h"
 
 namespace roce::probe {
@@ -21,29 +22,8 @@ using Json = nlohmann::json;
 
 constexpr long kTimeoutMs = 1000;
 constexpr std::size_t kMostAddresses = 4096;
-constexpr int kMostLevels = 8;
 
 tl::unexpected<Error> malformed(std::string what) { return fail(ErrorKind::kMalformed, std::move(what)); }
-
-// Nesting costs memory and stack: none of these documents has more.
-bool too_deep(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kMostLevels) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
 
 Result<Json> parse_object(std::string_view text) {
   if (text.size() > kMostExchangeBytes) return malformed("a document of more than 64 KiB");

@@ -10,6 +10,7 @@
 #include "exporter/base/version.h"
 #include "exporter/catalog/catalog.h"
 #include "exporter/metrics/exposition.h"
+#include "exporter/web/answers.h"
 #include "exporter/web/http.h"
 #include "probes/catalog/catalog.h"
 #include "probes/peers/token.h"
@@ -18,48 +19,13 @@
 namespace roce::probe {
 namespace {
 
+using web::limited;
 using web::Request;
 using web::Response;
+using web::shows_identities;
+using web::text_response;
 
-constexpr std::chrono::milliseconds kTravel{500};
-constexpr std::chrono::milliseconds kLeastBudget{100};
 constexpr std::chrono::milliseconds kDefaultProbeBudget{9500};
-
-Response text_response(int status, std::string body) {
-  Response response;
-  response.status = status;
-  response.body = std::move(body);
-  return response;
-}
-
-class RequestSlot {
- public:
-  explicit RequestSlot(std::atomic<int>& count) : count_(count), number_(count.fetch_add(1) + 1) {}
-  ~RequestSlot() { count_.fetch_sub(1); }
-  RequestSlot(const RequestSlot&) = delete;
-  RequestSlot& operator=(const RequestSlot&) = delete;
-  int number() const { return number_; }
-
- private:
-  std::atomic<int>& count_;
-  int number_;
-};
-
-// Runs `answer` unless too many requests are under way.
-template <class F>
-Response limited(RouteContext& context, F answer) {
-  const RequestSlot slot(context.requests);
-  if (context.max_requests > 0 && slot.number() > context.max_requests) {
-    context.own->scrapes_rejected.Increment();
-    Response response = text_response(
-        503, fmt::format("Limit of concurrent requests reached ({}), try again later.\n", context.max_requests));
-    response.headers.emplace_back("Retry-After", "1");
-    return response;
-  }
-  return answer();
-}
-
-bool shows_names(const Request& request) { return request.from_loopback || request.authenticated(); }
 
 void add_prober_metrics(RouteContext& context, SampleBatch& out) {
   out.add(metric::build_info, {kVersion, kRevision, kCompiler}, 1);
@@ -127,7 +93,7 @@ Response answer_probe(RouteContext& context, const Request& request) {
     BurstSpec spec = module->second.burst;
     spec.peer = target;
     const auto answer = context.adhoc->run(
-        spec, probe_budget(request.header("X-Prometheus-Scrape-Timeout-Seconds"), kDefaultProbeBudget));
+        spec, web::scrape_budget(request.header("X-Prometheus-Scrape-Timeout-Seconds"), kDefaultProbeBudget));
     if (answer.kind == AdhocProbes::Answer::Kind::kBusy) {
       context.adhoc_busy.fetch_add(1);
       Response response = text_response(503, "busy: one probe a peer, and four in all, at a time\n");
@@ -190,19 +156,14 @@ Response answer_endpoint(RouteContext& context, const Request& request) {
 
 Response answer_status(RouteContext& context, const Request& request) {
   return limited(context, [&] {
-    Response response;
-    response.content_type = "text/html; charset=utf-8";
-    response.compress = true;
-    response.headers.emplace_back(
-        "Content-Security-Policy",
-        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'");
-    response.body = render_status(context.engine->stats(), context.telemetry_path, shows_names(request));
-    return response;
+    return web::html_response(
+        render_status(context.engine->stats(), context.telemetry_path, shows_identities(request)));
   });
 }
 
 Response answer_peers(RouteContext& context, const Request& request) {
-  if (!shows_names(request)) return text_response(403, "Names of peers are shown to this host, or to who logs in.\n");
+  if (!shows_identities(request))
+    return text_response(403, "Names of peers are shown to this host, or to who logs in.\n");
   return limited(context, [&] {
     Response response;
     response.content_type = "application/json";
@@ -210,13 +171,6 @@ Response answer_peers(RouteContext& context, const Request& request) {
     response.body = peers_json(context.engine->stats());
     return response;
   });
-}
-
-Response answer_reload(RouteContext& context) {
-  if (!context.lifecycle) return text_response(403, "Lifecycle API is not enabled (--web.enable-lifecycle).\n");
-  std::string why;
-  if (context.reload(why)) return text_response(200, "Configuration reloaded.\n");
-  return text_response(500, fmt::format("The configuration stays as it was: {}\n", why));
 }
 
 }  // namespace
@@ -234,14 +188,6 @@ std::string metrics_page(RouteContext& context, bool protobuf, std::string& cont
   RenderedPage rendered = render_page(batches, protobuf);
   content_type = rendered.content_type;
   return std::move(rendered.body);
-}
-
-std::chrono::milliseconds probe_budget(std::string_view header, std::chrono::milliseconds otherwise) {
-  double announced = 0;
-  const auto [end, ec] = std::from_chars(header.data(), header.data() + header.size(), announced);
-  if (ec != std::errc{} || end != header.data() + header.size() || !(announced > 0) || announced > 3600)
-    return otherwise;
-  return std::max(std::chrono::milliseconds(static_cast<std::int64_t>(announced * 1000)) - kTravel, kLeastBudget);
 }
 
 Response answer_release(RouteContext& context, const Request& request) {
@@ -268,7 +214,7 @@ std::vector<web::Route> prober_routes(RouteContext& context) {
       {"/rdma/endpoint", {"GET", "POST"}, [c](const Request& request) { return answer_endpoint(*c, request); }},
       {"/-/healthy", {"GET"}, [](const Request&) { return text_response(200, "roce_prober is healthy.\n"); }},
       {"/-/ready", {"GET"}, [](const Request&) { return text_response(200, "roce_prober is ready.\n"); }},
-      {"/-/reload", {"POST"}, [c](const Request&) { return answer_reload(*c); }},
+      {"/-/reload", {"POST"}, [c](const Request&) { return web::answer_reload(c->lifecycle, c->reload); }},
   };
   for (web::Route& route : routes) {
     if (route.path != "/rdma/endpoint") continue;

@@ -52,7 +52,4 @@ std::string metrics_page(RouteContext& context, bool protobuf, std::string& cont
 // POST /-/release?seconds=N (1 to 600, 60 where none is said): closes every RDMA device for that long.
 web::Response answer_release(RouteContext& context, const web::Request& request);
 
-// "8.0" to 7.5 s: what Prometheus announces less half a second to travel, at least 0.1 s; `otherwise` without.
-std::chrono::milliseconds probe_budget(std::string_view timeout_header, std::chrono::milliseconds otherwise);
-
 }  // namespace roce::probe

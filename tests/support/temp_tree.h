@@ -3,39 +3,28 @@
 // A made tree in a temporary directory, removed with the object.
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 
 #include "exporter/kernel/host.h"
+#include "tests/support/temp_directory.h"
 
 namespace roce {
 
 class TempTree {
  public:
-  TempTree() {
-    std::string name = (std::filesystem::temp_directory_path() / "roce_test_XXXXXX").string();
-    root_ = mkdtemp(name.data());
-  }
-  ~TempTree() {
-    std::error_code ignored;
-    std::filesystem::remove_all(root_, ignored);
-  }
-  TempTree(const TempTree&) = delete;
-  TempTree& operator=(const TempTree&) = delete;
-
-  std::string path(const std::string& relative) const { return (root_ / relative).string(); }
+  std::string path(const std::string& relative) const { return (root_.path() / relative).string(); }
   void write(const std::string& relative, const std::string& text) const {
-    std::filesystem::create_directories((root_ / relative).parent_path());
-    std::ofstream(root_ / relative) << text;
+    std::filesystem::create_directories((root_.path() / relative).parent_path());
+    std::ofstream(root_.path() / relative) << text;
   }
   void link(const std::string& relative, const std::string& target) const {
-    std::filesystem::create_directories((root_ / relative).parent_path());
-    std::filesystem::create_symlink(target, root_ / relative);
+    std::filesystem::create_directories((root_.path() / relative).parent_path());
+    std::filesystem::create_symlink(target, root_.path() / relative);
   }
-  void remove(const std::string& relative) const { std::filesystem::remove_all(root_ / relative); }
+  void remove(const std::string& relative) const { std::filesystem::remove_all(root_.path() / relative); }
 
   // An active RoCE port with the given counters directory entries written by the caller.
   void add_port(const std::string& device, int port = 1, const std::string& state = "4: ACTIVE") const {
@@ -55,7 +44,7 @@ class TempTree {
   }
 
  private:
-  std::filesystem::path root_;
+  TempDirectory root_;
 };
 
 }  // namespace roce

@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/temp_directory.h"
+
 namespace roce {
 namespace {
 
@@ -19,12 +21,7 @@ using std::chrono::milliseconds;
 
 class ControlSocketTest : public testing::Test {
  protected:
-  ControlSocketTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "roce_sock_XXXXXX").string();
-    directory_ = mkdtemp(name.data());
-    path_ = directory_ + "/control.sock";
-  }
-  ~ControlSocketTest() override { std::filesystem::remove_all(directory_); }
+  ControlSocketTest() { path_ = (directory_.path() / "control.sock").string(); }
 
   std::unique_ptr<ControlServer> start(unsigned threads = 2) {
     auto server = ControlServer::start(
@@ -49,7 +46,7 @@ class ControlSocketTest : public testing::Test {
     return fd;
   }
 
-  std::string directory_;
+  TempDirectory directory_;
   std::string path_;
   std::atomic<int> requests_{0};
 };
@@ -129,7 +126,7 @@ TEST_F(ControlSocketTest, AFileThatIsNoSocketStays) {
 }
 
 TEST_F(ControlSocketTest, NoDirectoryAndALongPathAreErrors) {
-  EXPECT_EQ(ControlServer::start(directory_ + "/no/x", nullptr).error().kind, ErrorKind::kAbsent);
+  EXPECT_EQ(ControlServer::start((directory_.path() / "no/x").string(), nullptr).error().kind, ErrorKind::kAbsent);
   EXPECT_FALSE(ControlServer::start("/" + std::string(200, 'x'), nullptr).has_value());
   EXPECT_FALSE(ask_control("", "x", milliseconds(10)).has_value());
 }

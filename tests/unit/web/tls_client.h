@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/temp_directory.h"
 #include "tests/unit/web/http_client.h"
 
 namespace roce::web {
@@ -39,15 +40,11 @@ TlsReply tls_get(int port, const std::string& path, const TlsClientOptions& opti
 // A file in a folder of its own, gone with the object.
 class Folder {
  public:
-  Folder();
-  ~Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
   std::string write(const std::string& name, const std::string& text) const;  // returns the path
-  const std::string& path() const { return path_; }
+  std::string path() const { return directory_.path().string(); }
 
  private:
-  std::string path_;
+  TempDirectory directory_;
 };
 
 // "user:password" as the line of a request.

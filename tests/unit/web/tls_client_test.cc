@@ -161,19 +161,9 @@ TlsReply tls_get(int port, const std::string& path, const TlsClientOptions& opti
   return out;
 }
 
-Folder::Folder() {
-  std::string pattern = std::filesystem::temp_directory_path() / "roce-web-XXXXXX";
-  path_ = mkdtemp(pattern.data());
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 std::string Folder::write(const std::string& name, const std::string& text) const {
   // As editors and Kubernetes do it: a new file takes the place of the old one.
-  const std::string path = path_ + "/" + name;
+  const std::string path = (directory_.path() / name).string();
   std::ofstream(path + ".new", std::ios::binary) << text;
   std::filesystem::rename(path + ".new", path);
   return path;
