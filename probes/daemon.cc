@@ -176,7 +176,9 @@ class Daemon {
         fresh.max_requests != before.max_requests || fresh.enable_lifecycle != before.enable_lifecycle ||
         fresh.web_config_file != before.web_config_file || fresh.control_socket != before.control_socket ||
         fresh.engine.devices != before.engine.devices || fresh.engine.payload != before.engine.payload ||
-        fresh.engine.node != before.engine.node || fresh.state_dir != before.state_dir)
+        fresh.exchange.listen_addresses != before.exchange.listen_addresses ||
+        fresh.exchange.web_config_file != before.exchange.web_config_file || fresh.engine.node != before.engine.node ||
+        fresh.state_dir != before.state_dir)
       log::warn("changes of web settings, devices, size and names take effect after a restart");
   }
 
@@ -268,6 +270,19 @@ int serve(const Options& options, const ReadOptions& read_options) {
     std::fprintf(stderr, "roce_prober: cannot serve: %s\n", server.error().message().c_str());
     leave(2);
   }
+  std::unique_ptr<web::Server> exchange;
+  if (!options.exchange.listen_addresses.empty()) {
+    web::ServerOptions exchange_options;
+    exchange_options.listen_addresses = options.exchange.listen_addresses;
+    exchange_options.config_file = options.exchange.web_config_file;
+    exchange_options.max_connections = 32;
+    auto started = web::Server::start(exchange_options, exchange_routes(daemon.context()));
+    if (!started) {
+      std::fprintf(stderr, "roce_prober: cannot serve the exchange: %s\n", started.error().message().c_str());
+      leave(2);
+    }
+    exchange = std::move(*started);
+  }
   std::unique_ptr<ControlSocket> control;
   if (!options.control_socket.empty()) {
     auto opened =
@@ -307,6 +322,7 @@ int serve(const Options& options, const ReadOptions& read_options) {
   }
   sd_notify(0, "STOPPING=1");
   control.reset();
+  if (exchange) exchange->stop(kStopGrace);
   (*server)->stop(kStopGrace);
   daemon.save();
   leave(0);

@@ -372,6 +372,8 @@ class Reader {
     const auto& exchange = result_.exchange;
     if (exchange.cert_file.empty() != exchange.key_file.empty())
       findings_.add(1, "exchange", {"one of cert_file and key_file", "both or none", {}});
+    if (exchange.listen_addresses.empty() != exchange.web_config_file.empty())
+      findings_.add(1, "exchange", {"one of listen_addresses and web_config_file", "both or none", {}});
     if (result_.engine.deadline > std::chrono::milliseconds(5000) ||
         result_.engine.deadline.count() > 8 * result_.engine.interval.count())
       findings_.add(1, "probes.deadline",

@@ -58,6 +58,9 @@ struct ExchangeSettings {
   std::string cert_file, key_file;
   std::string bearer_token_file;
   std::uint16_t port = kDefaultPort;
+  // A server of its own for /rdma/endpoint alone, where the metrics are served without TLS. Empty: none.
+  std::vector<std::string> listen_addresses;
+  std::string web_config_file;
 };
 
 enum class Limit : std::uint8_t { kMedian, kP99, kLoss };

@@ -224,4 +224,11 @@ std::vector<web::Route> prober_routes(RouteContext& context) {
   return routes;
 }
 
+std::vector<web::Route> exchange_routes(RouteContext& context) {
+  std::vector<web::Route> routes;
+  for (web::Route& route : prober_routes(context))
+    if (route.path == "/rdma/endpoint") routes.push_back(std::move(route));
+  return routes;
+}
+
 }  // namespace roce::probe

@@ -46,6 +46,9 @@ struct RouteContext {
 
 std::vector<web::Route> prober_routes(RouteContext& context);
 
+// /rdma/endpoint alone, for a server of its own.
+std::vector<web::Route> exchange_routes(RouteContext& context);
+
 // The page of /metrics.
 std::string metrics_page(RouteContext& context, bool protobuf, std::string& content_type);
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 
 import exporter
 from harness import BUILD, JOBS, ROOT, Row, command, expect
@@ -168,9 +169,33 @@ def checks_reference():
     expect(out == read("packaging/docs/checks.md"), "packaging/docs/checks.md is not what `roce_exporter checks-reference` prints")
 
 
+def prober_call(*words):
+    return command(os.path.join(os.path.dirname(exporter.binary()), "roce_prober"), *words).stdout
+
+
+def prober_reference():
+    expect(prober_call("metrics-reference") == read("packaging/docs/metrics-prober.md"),
+           "packaging/docs/metrics-prober.md is not what `roce_prober metrics-reference` prints")
+
+
+def prober_example():
+    """The example as it is, and with every line that it offers uncommented: those that name files aside."""
+    path = os.path.join(ROOT, "packaging", "config", "roce_prober.yml")
+    prober_call("check-config", path)
+    text = re.sub(r"^(\s*)#(\S.*)$", lambda m: m.group(0) if "_file" in m.group(2) or m.group(2).startswith(("state_dir", "listen_addresses: [\":14794"))
+                  else m.group(1) + m.group(2), read("packaging/config/roce_prober.yml"), flags=re.M)
+    text = re.sub(r"^(\s*)#(  -.*)$", r"\1\2", text, flags=re.M)
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as f:
+        f.write(text)
+        f.flush()
+        prober_call("check-config", f.name)
+
+
 def reference_rows():
     return [Row("reference-metrics", "packaging/docs/metrics.md is what the program prints", reference),
             Row("reference-checks", "packaging/docs/checks.md is what the program prints", checks_reference),
+            Row("reference-prober", "packaging/docs/metrics-prober.md is what the program prints", prober_reference),
+            Row("reference-prober-example", "the prober's example configuration is good, also with all of it in use", prober_example),
             Row("includes-alone", "every header compiles alone", stand_alone)]
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from . import agent, artefacts, machine
+from . import agent, artefacts, machine, probes
 from .common import (EXPORTER_PORT, LAB_DIR, PROBER_PORT, REPO_DIR, RNIC_DIR, LabError, run, say)
 
 FAULTS_DIR = LAB_DIR / "faults"
@@ -77,6 +77,7 @@ def up(args):
                    image=str(image), vmlinuz=str(kernel.vmlinuz), initramfs=str(first_stage),
                    bin=str(binaries) if binaries.is_dir() else "",
                    rnic_folder=str(rnic) if rnic else "",
+                   probe_folder=str(probes.make(machine.STATE_DIR / "probe", args.nodes)) if prober else "",
                    ports=[EXPORTER_PORT, PROBER_PORT], exporter=exporter and not args.no_exporter,
                    prober=prober and not args.no_exporter, nodes={})
         try:

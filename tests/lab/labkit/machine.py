@@ -110,7 +110,7 @@ def start_node(node, lab, rnic_args):
                "cryptomgr.notests", "nowatchdog", "audit=0", "no_timer_check",
                "rcupdate.rcu_expedited=1", f"systemd.hostname=node{node}",
                f"lab.node={node}", f"lab.nodes={lab['node_count']}"]
-    folders = {"bin": lab["bin"], "rnic": lab["rnic_folder"]}
+    folders = {"bin": lab["bin"], "rnic": lab["rnic_folder"], "probe": lab["probe_folder"]}
     argv = [
         "qemu-system-x86_64", "-name", f"node{node}", "-M", "q35", "-accel", accel, "-cpu",
         "max,-la57" if lab["accel"] == "tcg" else "max",
