@@ -352,10 +352,12 @@ def bad_yaml():
 
 
 def examples():
-    """Every example configuration is accepted."""
+    """Every example configuration is accepted; the prober's are its own program's business (reference-prober-example)."""
     found = glob.glob(os.path.join(ROOT, "packaging", "config", "*.yml"))
     expect(found, "packaging/config holds no configuration")
     for path in found:
+        if os.path.basename(path) in ("roce_prober.yml", "keys.yml"):
+            continue
         if os.path.basename(path) == "web.yml":
             with server(f"--web.config.file={path}") as s:
                 expect(s.get("/metrics").status == 200, f"{path}: no page")
