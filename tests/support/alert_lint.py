@@ -18,7 +18,7 @@ SEVERITIES = {"critical", "warning", "info"}
 AT_ONCE = {"RoceProbeTargetUnreachable", "RoceProbeLocalFault", "RocePortDown", "RoceNvmeNoPath", "RoceRetriesExceeded", "RocePfcStorm", "RoceLosslessDrops", "RoceDeviceLost"}
 FUNCTIONS = {"increase", "rate", "irate", "resets", "changes"}
 WORDS = {"by", "without", "on", "ignoring", "group_left", "group_right", "and", "or", "unless", "bool", "offset", "sum", "count", "min", "max", "avg", "topk", "group", "quantile",
-         "inf", "nan"}
+         "inf", "Inf", "nan"}
 
 
 def catalog():

@@ -8,6 +8,7 @@ import bench
 import builds
 import cases
 import compat
+import dashboards
 import e2e
 import fuzz
 import golden
@@ -31,6 +32,7 @@ ALL = [
     Group("health", "check, its control socket, profiles, schedulers", health.rows, workers=3),
     Group("compat", "equal to Debian's prometheus-node-exporter", compat.rows),
     Group("alerts", "rules, runbooks, routing", alerts.rows),
+    Group("dashboards", "boards: sources, queries, what is drawn", dashboards.rows, prepare=dashboards.install),
     Group("reference", "generated documents are fresh", sources.reference_rows),
     Group("scale", "large fleets, by simulation", scale.rows),
     Group("sanitizers", "the cases again under ASan+UBSan and TSan", builds.sanitizer_rows, workers=1),

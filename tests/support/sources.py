@@ -45,7 +45,7 @@ def clang_format():
 
 def first_lines():
     bad = []
-    for path in tracked(".cc", ".h", ".c", ".def", ".py", ".sh", ".cmake") + ["packaging/run", "packaging/install", "tests/run"]:
+    for path in tracked(".cc", ".h", ".c", ".def", ".py", ".sh", ".cmake", ".mjs") + ["packaging/run", "packaging/install", "tests/run"]:
         head = read(path).split("\n", 2)[:2]
         if not any("SPDX-License-Identifier: " in l for l in head):
             bad.append(path)
@@ -54,7 +54,7 @@ def first_lines():
 
 def text_hygiene():
     bad = []
-    for path in tracked(".cc", ".h", ".c", ".py", ".sh", ".md", ".cmake", ".txt", ".def"):
+    for path in tracked(".cc", ".h", ".c", ".py", ".sh", ".md", ".cmake", ".txt", ".def", ".mjs"):
         text = read(path)
         if path.startswith(("tests/cases/", "tests/fuzz/corpus/", "tests/golden/")):
             continue
