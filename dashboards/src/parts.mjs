@@ -5,7 +5,6 @@
 import * as bargauge from '@grafana/grafana-foundation-sdk/bargauge';
 import * as common from '@grafana/grafana-foundation-sdk/common';
 import * as dashboard from '@grafana/grafana-foundation-sdk/dashboard';
-import * as gauge from '@grafana/grafana-foundation-sdk/gauge';
 import * as heatmap from '@grafana/grafana-foundation-sdk/heatmap';
 import * as prometheus from '@grafana/grafana-foundation-sdk/prometheus';
 import * as stat from '@grafana/grafana-foundation-sdk/stat';
@@ -128,14 +127,6 @@ export function bars(p) {
   made.builder.thresholds(steps(p.steps ?? [[NONE]])).colorScheme(byThresholds()).reduceOptions(latest())
     .orientation('horizontal').displayMode('basic').valueMode('color').showUnfilled(true).namePlacement('auto').links(p.links.map(builtLink));
   if (p.dataLinks) made.builder.dataLinks(p.dataLinks.map(builtLink));
-  return made;
-}
-
-/** A share of something that has an end. */
-export function dial(p) {
-  const made = begin(new gauge.PanelBuilder(), { w: 6, h: 6, min: 0, max: 1, unit: 'percentunit', ...p }, { instant: true });
-  made.builder.thresholds(steps(p.steps)).colorScheme(byThresholds()).reduceOptions(latest()).showThresholdMarkers(true).showThresholdLabels(false)
-    .links(p.links.map(builtLink));
   return made;
 }
 

@@ -28,8 +28,8 @@ def catalog():
         for file in files:
             if file.endswith(".def"):
                 with open(os.path.join(folder, file), encoding="utf-8") as f:
-                    for m in re.finditer(r'^ROCE_METRIC\(\w+,\s*"(\w+)",\s*k\w+,\s*"[^"]*",\s*"([^"]*)"', f.read(), re.M):
-                        found[m.group(1)] = set(filter(None, m.group(2).split(",")))
+                    for m in re.finditer(r'^ROCE_METRIC\(\w+,\s*"(\w+)",\s*k\w+,\s*"[^"]*",\s*"([^"]*(?:"\s*"[^"]*)*)"', f.read(), re.M):
+                        found[m.group(1)] = set(filter(None, re.sub(r'"\s*"', "", m.group(2)).split(",")))
     found.update(prober_catalog())
     return found
 

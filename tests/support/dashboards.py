@@ -5,8 +5,11 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 
+import board_data
+import board_queries
 import dashboard_lint
 from harness import BUILD, ROOT, Row, command, expect
 
@@ -82,4 +85,11 @@ def rows():
             Row("boards-lint", "queries, links, texts and colours of boards, by reading", dashboard_lint.check),
             Row("boards-alert-links", "alerts lead to boards that are there", dashboard_lint.check_alert_links),
             Row("boards-lint-seeded", "the lint finds what is seeded", dashboard_lint.check_seeded),
-            Row("boards-schema", "boards fit the schemas of the SDK's types", schema)]
+            Row("boards-schema", "boards fit the schemas of the SDK's types", schema),
+            Row("boards-data", "the samples that panels are tested on are such as both programs make", board_data.check_catalog),
+            Row("boards-queries", "every query of every panel on a healthy and a broken fleet", board_queries.check)]
+
+
+if __name__ == "__main__":
+    # Read the difference: it is what people see at night.
+    sys.exit(0 if sys.argv[1:] == ["--update"] and print(board_queries.check(update=True)) is None else 2)

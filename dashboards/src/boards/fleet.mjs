@@ -178,7 +178,7 @@ export default () =>
           empty: 'no probes: the prober does not run, or this Prometheus has no recording rules.',
           next: 'the probe mesh names the pairs.',
           unit: 'percentunit', limit: limit('loss_budget'),
-          queries: [{ expr: `sum(instance_device_port:roce_probe_lost:rate5m{${PROBER}}) / sum(instance_device_port:roce_probe_sent:rate5m{${PROBER}})`, legend: 'lost' }],
+          queries: [{ expr: `sum(instance_device_port:roce_probe_lost:rate5m{${PROBER}}) / (sum(instance_device_port:roce_probe_sent:rate5m{${PROBER}}) > 0)`, legend: 'lost' }],
           links: [to('Probe mesh', 'roce-mesh'), runbook('RoceProbeLossBurn')],
         }),
         bars({
@@ -188,7 +188,7 @@ export default () =>
           empty: 'no probes: the prober does not run, or this Prometheus has no recording rules.',
           next: 'one host: is it busy (host board), or its place in the fabric? Many: congestion.',
           unit: 's', steps: [[GOOD], [limit('latency_objective'), BAD]],
-          queries: [{ expr: `topk(10, instance:roce_probe_rtt_seconds:p90_5m{${PROBER}})`, legend: '{{host}}' }],
+          queries: [{ expr: `topk(10, instance:roce_probe_rtt_seconds:p90_5m{${PROBER}} >= 0)`, legend: '{{host}}' }],
           links: [to('Probe mesh', 'roce-mesh'), runbook('RoceProbeNodeOutlier')],
         }),
       ),

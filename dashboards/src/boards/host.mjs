@@ -123,7 +123,7 @@ export default () =>
           queries: [
             `roce_port_state{${HOST}}`,
             `roce_port_physical_state{${HOST}}`,
-            `8 * roce_port_rate_bytes_per_second{${HOST}}`,
+            `8 * roce_port_rate_bytes_per_second{${HOST}} and on (instance, device, port) roce_port_state{${HOST}} >= 4`,
             `8 * rate(roce_port_receive_bytes_total{${HOST}}[5m])`,
             `8 * rate(roce_port_transmit_bytes_total{${HOST}}[5m])`,
             `max by (device, port, reason) (roce_netdev_link_down_reason{${HOST}})`,
@@ -133,7 +133,7 @@ export default () =>
             port: { title: 'port', width: 55 },
             'Value #A': { title: 'state', width: 110, texts: state },
             'Value #B': { title: 'physical', width: 140, texts: physical },
-            'Value #C': { title: 'rate', width: 90, unit: 'bps' },
+            'Value #C': { title: 'rate', width: 90, unit: 'bps', missing: '-' },
             'Value #D': { title: 'receives', width: 100, unit: 'bps' },
             'Value #E': { title: 'sends', width: 100, unit: 'bps' },
             reason: { title: 'why no link' },

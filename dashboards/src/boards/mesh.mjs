@@ -82,7 +82,7 @@ export default () =>
           empty: 'no probes, or this Prometheus has no recording rules.',
           next: 'the pairs that lose, in the matrix.',
           unit: 'none', decimals: 1, steps: [[GOOD], [limit('burn_three_days'), WARN], [limit('burn_hour'), BAD]],
-          queries: [`sum(avg_over_time(instance_device_port:roce_probe_lost:rate5m{${PROBER}}[1h])) / sum(avg_over_time(instance_device_port:roce_probe_sent:rate5m{${PROBER}}[1h])) / ${limit('loss_budget')}`],
+          queries: [`sum(avg_over_time(instance_device_port:roce_probe_lost:rate5m{${PROBER}}[1h])) / (sum(avg_over_time(instance_device_port:roce_probe_sent:rate5m{${PROBER}}[1h])) > 0) / ${limit('loss_budget')}`],
           links: [runbook('RoceProbeLossBurn'), to('Fleet', 'roce-fleet')],
         }),
         matrix({
@@ -108,7 +108,7 @@ export default () =>
           noValue: 'all pairs ok',
           queries: [
             `${pairState('host, instance, device, port, peer')} > 1`,
-            `(sum by (host, instance, device, port, peer) (rate(roce_probe_failures_total{${PAIRS},reason="timeout"}[5m])) / sum by (host, instance, device, port, peer) (rate(roce_probe_sent_total{${PAIRS}}[5m]))) and on (instance, device, port, peer) (${pairState('instance, device, port, peer')} > 1)`,
+            `(sum by (host, instance, device, port, peer) (rate(roce_probe_failures_total{${PAIRS},reason="timeout"}[5m])) / (sum by (host, instance, device, port, peer) (rate(roce_probe_sent_total{${PAIRS}}[5m])) > 0)) and on (instance, device, port, peer) (${pairState('instance, device, port, peer')} > 1)`,
           ],
           columns: {
             instance: { title: 'from', links: [narrow] },
@@ -135,7 +135,7 @@ export default () =>
           noValue: 'no probes',
           row: 'host', column: 'peer', corner: 'from / to',
           unit: 's', decimals: 0, texts: texts({}, '-'), steps: [[CLEAR], [limit('latency_objective'), BAD]],
-          queries: [`histogram_quantile(0.9, sum by (host, peer, le) (rate(roce_probe_rtt_seconds_bucket{${PAIRS}}[5m])))`],
+          queries: [`histogram_quantile(0.9, sum by (host, peer, le) (rate(roce_probe_rtt_seconds_bucket{${PAIRS}}[5m]))) >= 0`],
           links: [to('Fleet', 'roce-fleet')], dataLinks: [to('Only pairs with this peer', 'roce-mesh', { peer: '${__field.name}' })],
         }),
         heat({
@@ -175,7 +175,7 @@ export default () =>
           empty: NO_PROBES,
           next: 'timeout: matrix; unresolved: neighbour or route.',
           unit: 'percentunit', limit: limit('loss_budget'),
-          queries: [{ expr: `sum by (reason) (${rate('roce_probe_failures_total')}) / on () group_left () sum(${rate('roce_probe_sent_total')})`, legend: '{{reason}}' }],
+          queries: [{ expr: `sum by (reason) (${rate('roce_probe_failures_total')}) / on () group_left () (sum(${rate('roce_probe_sent_total')}) > 0)`, legend: '{{reason}}' }],
           links: [runbook('RoceProbeLoss')],
         }),
         graph({

@@ -100,7 +100,7 @@ export default () =>
           noValue: 'no NVMe over fabrics',
           queries: [
             controllerState,
-            `max by (controller, device, port) (instance_controller:roce_nvme_controller:link{${HOST}})`,
+            `max by (controller, device, port) (instance_controller:roce_nvme_controller:link{instance="$instance"})`,
             `max by (controller, traddr, target_host) (instance_controller:roce_nvme_controller:place{instance="$instance"})`,
             `max by (controller) (roce_nvme_controller_io_queues{${HOST}})`,
             `max by (controller) (roce_nvme_controller_queue_depth{${HOST}})`,

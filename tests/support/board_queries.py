@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every query of every panel, asked of a real Prometheus that holds a healthy and a broken fleet."""
+import os
+
+import board_data
+import dashboard_lint
+from harness import ROOT, expect
+
+EXPECTED = os.path.join(ROOT, "tests", "dashboards", "expected")
+# What is chosen at the head of each board; boards that choose several hosts show all.
+CHOSEN = {"instance": "node1:14791", "host": "node1", "device": "mlx5_0", "port": "1"}
+ALL = {"roce-mesh": {"instance": ".+", "peer": ".+"}, "roce-exporter": {"instance": ".+"}}
+# Of boards of one host: the one whose port is down, too.
+OTHER = {**CHOSEN, "instance": "node2:14791", "host": "node2"}
+# Queries without data here, and why.
+SILENT = {("roce-port", "Pause frames", "B"): "for drivers whose pause frames DCB alone counts; the ports here have them from ethtool"}
+ONE_HOST = ("roce-host", "roce-port", "roce-storage")
+HOUR = 3600
+
+
+def chosen(uid):
+    return {**CHOSEN, **ALL.get(uid, {})}
+
+
+def ask(server, uid, panel, target, values):
+    """{labels: last value} of a query, as its panel asks it for an hour; `before`: the series has ended."""
+    expr = dashboard_lint.filled(target["expr"], values)
+    if target.get("instant"):
+        found = [(s["metric"], s["value"][1]) for s in server.now(expr)]
+    else:
+        end = board_data.END // board_data.STEP * board_data.STEP
+        found = [(s["metric"], s["values"][-1]) for s in server.range(expr, end - HOUR, end, board_data.STEP)]
+        found = [(metric, value if at >= end - board_data.STEP else f"{value} before") for metric, (at, value) in found]
+    out = {}
+    for metric, value in found:
+        labels = ",".join(f"{k}={v}" for k, v in sorted(metric.items()) if k not in ("job", "instance", "host") or uid not in ONE_HOST)
+        expect(labels not in out, f"{uid} {panel['title']}: two series {labels}")
+        out[labels] = short(value)
+    return out
+
+
+def short(text):
+    number, *rest = text.split()
+    value = float(number)
+    return " ".join(["NaN" if value != value else f"{value:.3g}", *rest])
+
+
+def table(healthy, broken):
+    """{uid: text}: a line a series; what it is while all is well, while all is broken, and there on the host whose port is down."""
+    out, bad = {}, []
+    for uid, board in dashboard_lint.boards().items():
+        lines = ["panel\tquery\tseries\thealthy\tbroken\tport down"]
+        for panel, target in dashboard_lint.queries(board):
+            found = [ask(healthy, uid, panel, target, chosen(uid)), ask(broken, uid, panel, target, chosen(uid)), ask(broken, uid, panel, target, OTHER) if uid in ONE_HOST else {}]
+            for labels in sorted(set().union(*found)):
+                lines.append("\t".join([panel["title"], target["refId"], labels, *(f.get(labels, "-") for f in found)]))
+            if any(found) == ((uid, panel["title"], target["refId"]) in SILENT):
+                bad.append(f"{uid} {panel['title']} {target['refId']}: {'has' if any(found) else 'no'} data, healthy or broken: {target['expr']}")
+        out[uid] = "\n".join(lines) + "\n"
+    expect(not bad, "\n".join(bad))
+    return out
+
+
+def check(update=False):
+    with board_data.Server(board_data.folder_of(False)) as healthy, board_data.Server(board_data.folder_of(True)) as broken:
+        made, bad = table(healthy, broken), []
+    for uid, text in made.items():
+        path = os.path.join(EXPECTED, f"{uid}.tsv")
+        if update:
+            os.makedirs(EXPECTED, exist_ok=True)
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+            continue
+        with open(path, encoding="utf-8") as f:
+            want = f.read()
+        if text != want:
+            old, new = set(want.splitlines()), set(text.splitlines())
+            bad += [f"{uid}: -{line}" for line in sorted(old - new)] + [f"{uid}: +{line}" for line in sorted(new - old)]
+    expect(not bad, "\n".join(bad[:50]))
+    return f"{sum(t.count(chr(10)) - 1 for t in made.values())} series"
