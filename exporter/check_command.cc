@@ -70,6 +70,7 @@ Result<Verdict> ask_daemon(const Options& options) {
 }
 
 struct Sampled {
+  bool live = false;  // of this host
   Page page;
   Verdict verdict;
 };
@@ -77,6 +78,7 @@ struct Sampled {
 // Reads this host twice. A recording does not change: it is read once, and movement stays open.
 Result<Sampled> sample(const Options& options, std::shared_ptr<const Profile> profile, bool advice) {
   ROCE_TRY(auto host, open_host(options));
+  const bool live = host->live;
   EngineConfig config = engine_config(options);
   config.sampler_interval = {};
   config.slow_period = options.check_window;
@@ -85,6 +87,7 @@ Result<Sampled> sample(const Options& options, std::shared_ptr<const Profile> pr
   Health health(usable_state_directory(options), SinceStore::Mode::kReadOnly);
   health.set_profile(std::move(profile));
   Sampled out;
+  out.live = live;
   out.page = engine->collect(kBudget);
   out.verdict = health.judge(out.page, advice);
   if (options.replay.empty()) {
@@ -153,7 +156,12 @@ void profile_init(const Options& options) {
   quiet(options);
   auto sampled = sample(options, nullptr, true);
   if (!sampled) refuse(sampled.error().message(), 2);
-  const WrittenProfile written = write_profile(sampled->page, sampled->verdict, host_name());
+  std::string name = sampled->live            ? host_name()
+                     : options.replay.empty() ? "the tree " + options.sysfs
+                                              : "the recording " + options.replay;
+  // It stands in a comment.
+  std::replace_if(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  const WrittenProfile written = write_profile(sampled->page, sampled->verdict, name);
   if (written.suspicious > 0)
     fmt::print(stderr, "roce_exporter: {} values failed a check and stand commented out\n", written.suspicious);
   finish(written.text, written.suspicious > 0 ? 1 : 0, 2);

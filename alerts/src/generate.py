@@ -4,8 +4,8 @@
 
     alerts/src/generate.py                     writes them anew
     alerts/src/generate.py --check             exit 1 where a file is not what it would write
-    alerts/src/generate.py --set KEY=VALUE     with another setting of thresholds.yml, e.g. runbooks=https://...
-    alerts/src/generate.py --to DIR            somewhere else
+    alerts/src/generate.py --to DIR            writes rules and kubernetes into DIR instead
+    alerts/src/generate.py --to DIR --set KEY=VALUE   the same with another setting of thresholds.yml, e.g. runbooks=https://...
 
 What stands in << >> in the sources:
     s.NAME               a setting
@@ -267,9 +267,12 @@ def generate(overrides=()):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file differs")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting")
-    parser.add_argument("--to", default=ALERTS, metavar="DIR")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting; needs --to")
+    parser.add_argument("--to", metavar="DIR", help="folder to write to; default: alerts/ of this checkout")
     words = parser.parse_args()
+    if words.set and not words.to:
+        parser.error("--set needs --to DIR: the files of this checkout keep the settings of thresholds.yml, which is the place to change them")
+    words.to = words.to or ALERTS
     try:
         made = generate([s.split("=", 1) for s in words.set])
     except (Bad, yaml.YAMLError, KeyError) as e:

@@ -45,13 +45,28 @@ def routes():
 
 
 def packaging_run():
-    """The line that packaging/run prints is a URL that answers with metrics, whatever the address and the path."""
-    with tempfile.NamedTemporaryFile("w", suffix=".yml") as config:
-        config.write("web:\n  telemetry_path: /from/file\n")
-        config.flush()
-        for args, want in ((["--web.listen-address=127.0.0.2:0"], r"http://127\.0\.0\.2:\d+/metrics"),
-                           (["--web.listen-address=[::1]:0", "--web.telemetry-path=/m"], r"http://\[::1\]:\d+/m"),
-                           (["--web.listen-address=127.0.0.3:0", f"--config.file={config.name}"], r"http://127\.0\.0\.3:\d+/from/file")):
+    """The line that packaging/run prints is a URL that answers with metrics, whatever the address, the path, TLS and
+    users."""
+    with tempfile.TemporaryDirectory(prefix="roce-run-") as folder:
+        def write(name, text):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+                f.write(text)
+            return os.path.join(folder, name)
+        config = write("config.yml", "web:\n  telemetry_path: /from/file\n")
+        certificate(folder, "server", extra=["-addext", "subjectAltName=IP:127.0.0.1,IP:::1"])
+        tls = "tls_server_config: {cert_file: server.pem, key_file: server.key%s}\n"
+        users = f"basic_auth_users:\n  alice: {HASH}\n"
+        for args, want, status in (
+                (["--web.listen-address=127.0.0.2:0"], r"http://127\.0\.0\.2:\d+/metrics", 200),
+                (["--web.listen-address=[::1]:0", "--web.telemetry-path=/m"], r"http://\[::1\]:\d+/m", 200),
+                (["--web.listen-address=127.0.0.3:0", f"--config.file={config}"], r"http://127\.0\.0\.3:\d+/from/file", 200),
+                (["--web.listen-address=127.0.0.1:0", f"--config.file={config}", f"--web.config.file={write('tls.yml', tls % '')}"],
+                 r"https://127\.0\.0\.1:\d+/from/file", 200),
+                (["--web.listen-address=127.0.0.1:0", f"--web.config.file={write('users.yml', users)}"], r"http://127\.0\.0\.1:\d+/metrics", 401),
+                (["--web.listen-address=[::1]:0", f"--web.config.file={write('both.yml', tls % '' + users)}"], r"https://\[::1\]:\d+/metrics", 401),
+                (["--web.listen-address=127.0.0.1:0",
+                  f"--web.config.file={write('client.yml', tls % ', client_auth_type: RequireAndVerifyClientCert, client_ca_file: server.pem')}"],
+                 r"https://127\.0\.0\.1:\d+/metrics", 0)):
             command = [os.path.join(ROOT, "packaging", "run"), *SOURCE, *args]
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True) as run:
                 try:
@@ -60,8 +75,9 @@ def packaging_run():
                     line = run.stdout.readline()
                     found = re.fullmatch(f"roce_exporter serves ({want})\n", line)
                     expect(found, f"{args}: {line!r}")
-                    with urllib.request.urlopen(found.group(1), timeout=20) as answer:
-                        expect(b"roce_exporter_build_info" in answer.read(), f"{found.group(1)} gives no metrics")
+                    got, body = curl(found.group(1), "--cacert", f"{folder}/server.pem")
+                    expect(got == status, f"{found.group(1)}: {got}")
+                    expect(status != 200 or "roce_exporter_build_info" in body, f"{found.group(1)} gives no metrics")
                 finally:
                     timer.cancel()
                     os.killpg(run.pid, signal.SIGTERM)
