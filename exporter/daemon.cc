@@ -38,6 +38,7 @@ namespace {
 constexpr std::chrono::milliseconds kStopGrace{10000};
 constexpr std::chrono::milliseconds kPrintBudget{9500};
 constexpr std::chrono::milliseconds kFreshVerdict{5000};
+constexpr std::uint64_t kWatchdogShare = 3;  // of the service manager's limit passes between two signs of life
 
 // True for a mounted sysfs, wherever it is mounted: reading it can reach a driver.
 bool is_sysfs(const std::string& path) {
@@ -182,6 +183,25 @@ std::shared_ptr<const PciConfigFiles> open_pci_config(const Host& host,
   else
     log::info("PCI configuration opened, CAP_SYS_ADMIN given up", {{"functions", files->size()}});
   return files;
+}
+
+// The next of `signals`. Where the service manager watches, it hears meanwhile that this loop goes round and that the
+// engine's lock is free; a collector that hangs in the kernel is no reason to be restarted.
+int next_signal(const sigset_t& signals, const Engine& engine) {
+  std::uint64_t limit = 0;
+  int signal = 0;
+  if (sd_watchdog_enabled(0, &limit) <= 0) {
+    sigwait(&signals, &signal);
+    return signal;
+  }
+  const std::uint64_t pause = std::max<std::uint64_t>(limit / kWatchdogShare, 1000);
+  const timespec tick{static_cast<time_t>(pause / 1'000'000), static_cast<long>(pause % 1'000'000 * 1000)};
+  do {
+    (void)engine.collections();
+    sd_notify(0, "WATCHDOG=1");
+    signal = sigtimedwait(&signals, nullptr, &tick);
+  } while (signal < 0);
+  return signal;
 }
 
 }  // namespace
@@ -334,8 +354,7 @@ int serve(const Options& options, const ReadOptions& read_options) {
   sd_notify(0, "READY=1");
 
   for (;;) {
-    int signal = 0;
-    sigwait(&signals, &signal);
+    const int signal = next_signal(signals, daemon.engine());
     if (signal != SIGHUP) {
       log::info("stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
       break;

@@ -56,7 +56,7 @@ else()
     SOCKET_TIMEOUT_QUANTUM=250    # ms: how long an idle connection may hold up the stop
     USE_STACK_SIZE=1048576)       # one thread a connection
   # Not our code: its warnings are not ours, the sanitizers and hardening are.
-  target_compile_options(roce_civetweb PRIVATE -w -fstack-protector-strong)
+  target_compile_options(roce_civetweb PRIVATE -w -fstack-protector-strong ${ROCE_RELEASE_FLAGS})
   target_compile_definitions(roce_civetweb PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:_FORTIFY_SOURCE=2>)
   if(ROCE_SANITIZE)
     target_compile_options(roce_civetweb PRIVATE -fsanitize=${ROCE_SANITIZE} -fno-omit-frame-pointer

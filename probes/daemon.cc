@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
@@ -19,6 +20,7 @@
 #include "exporter/base/log.h"
 #include "exporter/base/version.h"
 #include "exporter/kernel/files.h"
+#include "exporter/kernel/privileges.h"
 #include "exporter/web/server.h"
 #include "probes/peers/local.h"
 #include "probes/verbs/verbs.h"
@@ -65,14 +67,30 @@ std::vector<LocalDevice> local_devices(const std::vector<LocalPort>& ports) {
   return devices;
 }
 
-void check_memlock() {
+// The queues of RDMA devices are locked memory. The soft limit is the program's own to raise. Empty, or why it makes no
+// sense to start: a container has its limit from whoever starts containers, and says so rather than fail device by
+// device.
+std::string check_memlock() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= kNeededMemlock)
-    return;
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return {};
+  if (limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 && getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return {};
+  }
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= kNeededMemlock || has_capability(CAP_IPC_LOCK)) return {};
+  const std::string found = fmt::format("{} KiB", limit.rlim_cur / 1024);
+  const std::string wanted = fmt::format("{} KiB", kNeededMemlock / 1024);
+  if (std::getenv("KUBERNETES_SERVICE_HOST") != nullptr)  // NOLINT: before any thread
+    return fmt::format(
+        "the limit of locked memory is {}, {} are needed: it comes from the container runtime. Set "
+        "LimitMEMLOCK=infinity for its service on the node (systemctl edit containerd, crio or docker), restart that "
+        "service, then this pod",
+        found, wanted);
   log::warn("the limit of locked memory may be too low for the queues of RDMA devices",
-            {{"RLIMIT_MEMLOCK", fmt::format("{} KiB", limit.rlim_cur / 1024)},
-             {"wanted", fmt::format("{} KiB", kNeededMemlock / 1024)},
+            {{"RLIMIT_MEMLOCK", found},
+             {"wanted", wanted},
              {"raise_by", "LimitMEMLOCK=16M in the unit, or ulimit -l 16384"}});
+  return {};
 }
 
 // A worker may hang in the kernel for good; ordinary exit would run destructors under its feet.
@@ -251,7 +269,10 @@ int serve(const Options& options, const ReadOptions& read_options) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT: a client that goes away is no reason to end
 
-  check_memlock();
+  if (const std::string why = check_memlock(); !why.empty()) {
+    std::fprintf(stderr, "roce_prober: %s\n", why.c_str());
+    leave(2);
+  }
   Daemon daemon(options, read_options);
   if (const auto started = daemon.start(); !started) {
     std::fprintf(stderr, "roce_prober: %s\n", started.error().message().c_str());

@@ -45,7 +45,7 @@ def clang_format():
 
 def first_lines():
     bad = []
-    for path in tracked(".cc", ".h", ".c", ".def", ".py", ".sh", ".cmake", ".mjs") + ["packaging/run", "packaging/install", "tests/run"]:
+    for path in tracked(".cc", ".h", ".c", ".def", ".py", ".sh", ".cmake", ".mjs") + ["tests/run"] + scripts("packaging/", "#!"):
         head = read(path).split("\n", 2)[:2]
         if not any("SPDX-License-Identifier: " in l for l in head):
             bad.append(path)
@@ -68,9 +68,14 @@ def text_hygiene():
 
 
 def shell():
-    scripts = [p for p in tracked("") if p.endswith(".sh") or p in ("packaging/run", "packaging/install", "packaging/integrations/roce-slurm-health", "tests/run", ".ci/run")
-               or (p.startswith("tests/") and "." not in os.path.basename(p) and read_start(p).startswith(("#!/bin/bash", "#!/bin/sh")))]
-    command("shellcheck", "-S", "warning", "-e", "SC1091,SC2148", *scripts)
+    shells = ("#!/bin/bash", "#!/bin/sh")
+    found = [p for p in tracked("") if p.endswith(".sh") or p == ".ci/run"] + scripts("tests/", *shells) + scripts("packaging/", *shells)
+    command("shellcheck", "-S", "warning", "-e", "SC1091,SC2148", *found, "packaging/completion/roce_exporter", "--shell=bash")
+
+
+def scripts(below, *starts):
+    """Programs without an ending, by their first line."""
+    return [p for p in tracked("") if p.startswith(below) and "." not in os.path.basename(p) and read_start(p).startswith(starts)]
 
 
 def read_start(path):
@@ -79,8 +84,7 @@ def read_start(path):
 
 
 def python():
-    for path in tracked(".py") + [p for p in tracked("") if p.startswith("tests/") and "." not in os.path.basename(p)
-                                  and "python3" in read_start(p).split("\n")[0]]:
+    for path in tracked(".py") + scripts("tests/", "#!/usr/bin/env python3") + scripts("packaging/", "#!/usr/bin/env python3"):
         compile(read(path), path, "exec")
 
 
