@@ -32,6 +32,10 @@ export const PORT = 'job="$job",instance="$instance",device="$device",port="$por
 export const EXPORTERS = 'job="$job",instance=~"$instance.*"';
 export const PROBERS = 'job="$prober_job",instance=~"$instance.*"';
 
+// A rate of those series that grew within the time range. One that grew and stopped goes on at 0: a legend's last value is now's.
+export const grown = (series) => `rate(${series}[$__rate_interval]) and increase(${series}[$__range]) > 0`;
+export const grownBy = (series) => `increase(${series}[$__rate_interval]) and increase(${series}[$__range]) > 0`;
+
 // The number of what is wrong, 0 where there is none, and nothing where the sources of it are not there at all.
 export const countOr0 = (bad, all) => `count(${bad}) or 0 * count(${all})`;
 
@@ -52,15 +56,16 @@ const builtLink = (l) => new dashboard.DashboardLinkBuilder(l.title).type('link'
 
 // Values --------------------------------------------------------------------------------------------------------------
 
-/** Texts of values: {4: ['active', GOOD]}, and of a missing one. */
-export function texts(values, missing) {
+/** Without a value there is no colour: nothing known is not good. */
+const nothing = (text, color = CLEAR) => ({ type: 'special', options: { match: 'null', result: { text, color, index: 99 } } });
+
+/** Texts of values: {4: ['active', GOOD]}. */
+export function texts(values) {
   const options = {};
   Object.entries(values).forEach(([value, [text, color]], index) => {
     options[value] = { text, color, index };
   });
-  const all = [{ type: 'value', options }];
-  if (missing) all.push({ type: 'special', options: { match: 'null', result: { text: missing, color: CLEAR, index: 99 } } });
-  return all;
+  return [{ type: 'value', options }];
 }
 
 /** [[GOOD], [1, BAD]]: the first from minus infinity. */
@@ -78,7 +83,7 @@ function query(spec, index, instant, format) {
   return instant ? q.instant() : q.range();
 }
 
-function begin(builder, p, { instant = false, format = undefined } = {}) {
+function begin(builder, p, { instant = false, format = undefined, empty = false } = {}) {
   for (const key of ['title', 'tells', 'bad', 'empty', 'next', 'unit', 'queries', 'links']) {
     if (!p[key] || p[key].length === 0) throw new Error(`panel \`${p.title}\` has no ${key}`);
   }
@@ -89,6 +94,7 @@ function begin(builder, p, { instant = false, format = undefined } = {}) {
   if (p.min !== undefined) builder.min(p.min);
   if (p.max !== undefined) builder.max(p.max);
   if (p.texts) builder.mappings(p.texts);
+  if (empty) builder.mappings([...(p.texts ?? []), nothing(p.noValue ?? 'no data', p.steps || p.texts ? CLEAR : NONE)]);
   return { builder, w: p.w, h: p.h };
 }
 
@@ -97,7 +103,7 @@ const byThresholds = () => new dashboard.FieldColorBuilder().mode('thresholds');
 
 /** One number or state. Its whole field has the colour, its text says the same. */
 export function number(p) {
-  const made = begin(new stat.PanelBuilder(), { w: 4, h: 4, ...p }, { instant: true });
+  const made = begin(new stat.PanelBuilder(), { w: 4, h: 4, ...p }, { instant: true, empty: true });
   made.builder.thresholds(steps(p.steps ?? [[NONE]])).colorScheme(byThresholds()).reduceOptions(latest())
     .colorMode(p.steps || p.texts ? 'background' : 'value').graphMode('none').textMode(p.textMode ?? 'auto').links(p.links.map(builtLink));
   return made;
@@ -110,12 +116,15 @@ export function graph(p) {
     .colorScheme(new dashboard.FieldColorBuilder().mode('palette-classic'))
     .drawStyle('line').lineWidth(p.texts ? 2 : 1).fillOpacity(p.stack ? 30 : 8).showPoints('never').spanNulls(false)
     .lineInterpolation(p.texts ? 'stepAfter' : 'linear')
-    .legend(new common.VizLegendOptionsBuilder().displayMode('table').placement('bottom').showLegend(true).calcs(p.calcs ?? ['lastNotNull', 'max']))
+    .legend(new common.VizLegendOptionsBuilder().displayMode('table').placement('bottom').showLegend(true).calcs(p.calcs ?? ['lastNotNull', 'max'])
+      .sortBy('Last *').sortDesc(true))
     .tooltip(new common.VizTooltipOptionsBuilder().mode('multi').sort('desc'))
     .links(p.links.map(builtLink));
   if (p.stack) made.builder.stacking(new common.StackingConfigBuilder().mode('normal').group('A'));
   if (p.dataLinks) made.builder.dataLinks(p.dataLinks.map(builtLink));
   if (p.limit !== undefined) {
+    // The line is always in sight, so that how far it is can be seen.
+    made.builder.axisSoftMax(p.limit * 1.25);
     made.builder.thresholds(steps([[GOOD], [p.limit, BAD]])).thresholdsStyle(new common.GraphThresholdsStyleConfigBuilder().mode('dashed'));
   }
   return made;
@@ -125,7 +134,7 @@ export function graph(p) {
 export function bars(p) {
   const made = begin(new bargauge.PanelBuilder(), { w: 8, h: 8, min: 0, ...p }, { instant: true });
   made.builder.thresholds(steps(p.steps ?? [[NONE]])).colorScheme(byThresholds()).reduceOptions(latest())
-    .orientation('horizontal').displayMode('basic').valueMode('color').showUnfilled(true).namePlacement('auto').links(p.links.map(builtLink));
+    .orientation('horizontal').displayMode('basic').valueMode('color').showUnfilled(true).namePlacement('top').links(p.links.map(builtLink));
   if (p.dataLinks) made.builder.dataLinks(p.dataLinks.map(builtLink));
   return made;
 }
@@ -158,12 +167,12 @@ export function list(p) {
     if (c.unit) properties.push({ id: 'unit', value: c.unit });
     if (c.decimals !== undefined) properties.push({ id: 'decimals', value: c.decimals });
     if (c.width) properties.push({ id: 'custom.width', value: c.width });
-    if (c.texts) properties.push({ id: 'mappings', value: c.texts });
+    if (c.texts || c.steps) properties.push({ id: 'mappings', value: [...(c.texts ?? []), nothing('-')] });
     if (c.steps) properties.push({ id: 'thresholds', value: steps(c.steps).build() });
     if (c.steps || c.texts) properties.push({ id: 'custom.cellOptions', value: { type: 'color-background', mode: 'basic' } });
     if (c.links) properties.push({ id: 'links', value: c.links });
-    if (c.missing) properties.push({ id: 'noValue', value: c.missing });
-    if (properties.length) made.builder.overrideByName(c.title, properties);
+    properties.push({ id: 'noValue', value: '-' });
+    made.builder.overrideByName(c.title, properties);
   }
   return made;
 }
@@ -172,11 +181,13 @@ export function list(p) {
 export function matrix(p) {
   const made = begin(new table.PanelBuilder(), { w: 24, h: 10, ...p }, { instant: true, format: 'table' });
   made.builder
+    .withTransformation({ id: 'sortBy', options: { sort: [{ field: p.column }] } })
     .withTransformation({ id: 'groupingToMatrix', options: { rowField: p.row, columnField: p.column, valueField: 'Value', emptyValue: 'null' } })
     .withTransformation({ id: 'organize', options: { excludeByName: {}, indexByName: {}, renameByName: { [`${p.row}\\${p.column}`]: p.corner } } })
     .colorScheme(byThresholds()).thresholds(steps(p.steps)).align('center').cellHeight('sm').showHeader(true).filterable(false)
-    .cellOptions({ type: 'color-background', mode: 'basic' })
-    .overrideByName(p.corner, [{ id: 'custom.cellOptions', value: { type: 'auto' } }, { id: 'custom.align', value: 'left' }, { id: 'unit', value: 'none' }, { id: 'mappings', value: [] }])
+    .cellOptions({ type: 'color-background', mode: 'basic' }).mappings([...(p.texts ?? []), nothing('-')])
+    .overrideByName(p.corner, [{ id: 'custom.cellOptions', value: { type: 'auto' } }, { id: 'custom.align', value: 'left' }, { id: 'unit', value: 'none' }, { id: 'mappings', value: [] }, { id: 'links', value: [] }])
+    .sortBy([new common.TableSortByFieldStateBuilder().displayName(p.corner).desc(false)])
     .links(p.links.map(builtLink)).dataLinks(p.dataLinks.map(builtLink));
   return made;
 }

@@ -31,6 +31,8 @@ def ask(server, uid, panel, target, values):
         end = board_data.END // board_data.STEP * board_data.STEP
         found = [(s["metric"], s["values"][-1]) for s in server.range(expr, end - HOUR, end, board_data.STEP)]
         found = [(metric, value if at >= end - board_data.STEP else f"{value} before") for metric, (at, value) in found]
+    # Rows of several queries become one only where their labels are the same.
+    expect(panel["type"] != "table" or len(panel["targets"]) == 1 or not any("__name__" in metric for metric, _ in found), f"{uid} {panel['title']} {target['refId']}: its rows have a name, so that none joins them")
     out = {}
     for metric, value in found:
         labels = ",".join(f"{k}={v}" for k, v in sorted(metric.items()) if k not in ("job", "instance", "host") or uid not in ONE_HOST)

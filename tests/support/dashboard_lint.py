@@ -13,10 +13,10 @@ from harness import ROOT, expect
 BOARDS = os.path.join(ROOT, "dashboards")
 UIDS = ["roce-exporter", "roce-fleet", "roce-host", "roce-mesh", "roce-port", "roce-storage"]
 TYPES = {"timeseries", "stat", "gauge", "bargauge", "table", "heatmap"}
-UNITS = {"none", "short", "percentunit", "s", "bytes", "Bps", "bps", "pps", "cps", "ops", "celsius"}
+UNITS = {"none", "short", "percentunit", "s", "bytes", "Bps", "bps", "cps", "ops", "celsius"}
 ANNOTATIONS = {"Link changes", "Restarts", "Firing alerts"}
 # What Grafana fills in, as some value of it.
-BUILT_IN = {"__rate_interval": "1m", "__interval": "15s", "__url_time_range": "from=1&to=2"}
+BUILT_IN = {"__rate_interval": "1m", "__interval": "15s", "__range": "1h", "__url_time_range": "from=1&to=2"}
 # Series that Prometheus makes itself.
 OWN = {"ALERTS": {"alertname", "alertstate", "severity", "component", "device", "port", "netdev", "priority", "reason", "peer", "target_host"}, "scrape_samples_scraped": set(),
        "process_cpu_seconds_total": set()}
@@ -146,9 +146,9 @@ def lint_query(panel, target, known, recorded):
     labels, bad = labels_of(filled(expr), known, recorded)
     in_time = panel["type"] in ("timeseries", "heatmap")
     for window in re.findall(r"(?:rate|increase|changes|delta)\([^()]*\[([^\]]+)\]", expr):
-        if in_time and window != "$__rate_interval":
+        if in_time and window != "$__rate_interval" and not (window == "$__range" and re.search(r"and (?:increase|changes)\([^()]*\[\$__range\]\) > 0", expr)):
             bad.append(f"a rate over [{window}] in a graph: gaps or steps that hide what is between")
-        if not in_time and "$" in window:
+        if not in_time and "$__" in window:
             bad.append(f"a value of now over [{window}], which grows with the time range")
     if in_time and target.get("instant") or not in_time and not target.get("instant"):
         bad.append("a graph asks for a range, all else for one moment")

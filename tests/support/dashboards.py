@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 import board_data
+import board_drawing
 import board_queries
 import dashboard_lint
 from harness import BUILD, ROOT, Row, command, expect
@@ -87,7 +88,11 @@ def rows():
             Row("boards-lint-seeded", "the lint finds what is seeded", dashboard_lint.check_seeded),
             Row("boards-schema", "boards fit the schemas of the SDK's types", schema),
             Row("boards-data", "the samples that panels are tested on are such as both programs make", board_data.check_catalog),
-            Row("boards-queries", "every query of every panel on a healthy and a broken fleet", board_queries.check)]
+            Row("boards-queries", "every query of every panel on a healthy and a broken fleet", board_queries.check),
+            Row("boards-drawn", "boards drawn by Grafana's packages: texts, colours, units", board_drawing.check),
+            Row("boards-drawn-seeded", "wrong colours, texts and units are found in what is drawn", board_drawing.check_seeded),
+            Row("boards-drawn-15m", "boards over a quarter of an hour", lambda: board_drawing.check_range(900, "-15m", False), full_only=True),
+            Row("boards-drawn-24h", "boards over a day", lambda: board_drawing.check_range(86400, "-24h", True), full_only=True)]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the watchers watch: exporters and probers, what they cannot read and why.
 import { limit } from '../thresholds.mjs';
-import { BAD, board, choose, countOr0, events, EXPORTERS, GOOD, graph, list, number, row, runbook, texts, to, WARN } from '../parts.mjs';
+import { BAD, board, choose, countOr0, events, EXPORTERS, GOOD, graph, grownBy, list, number, row, runbook, texts, to, WARN } from '../parts.mjs';
 
 const NO_EXPORTER = 'no exporter is scraped under this job.';
 const host = to('Host', 'roce-host', { instance: '${__data.fields.instance}' });
@@ -18,7 +18,7 @@ export default () =>
       row(
         'What is broken',
         number({
-          title: 'Exporters that do not answer',
+          title: 'Exporters silent',
           tells: 'Targets whose last scrape failed.',
           bad: 'any: nothing is known of these hosts.',
           empty: NO_EXPORTER,
@@ -43,7 +43,7 @@ export default () =>
           bad: 'above the mark: firmware hangs, and other tools on that host hang with it.',
           empty: 'no call takes long.',
           next: 'Calls that hang, below, names call and device.',
-          noValue: 'none waits', unit: 's', decimals: 1, steps: [[GOOD], [limit('call_seconds'), BAD]],
+          noValue: 'none', unit: 's', decimals: 1, steps: [[GOOD], [limit('call_seconds'), BAD]],
           queries: [`max(roce_kernel_call_in_flight_seconds{${EXPORTERS}})`],
           links: [fleet, runbook('RoceKernelCallStuck')],
         }),
@@ -78,7 +78,7 @@ export default () =>
           links: [fleet, runbook('RoceConfigReloadFailed')],
         }),
         list({
-          title: 'Targets that do not answer',
+          title: 'Silent targets',
           w: 8,
           tells: 'Exporters and probers whose last scrape failed.',
           bad: 'any row.',
@@ -185,7 +185,7 @@ export default () =>
           queries: [
             { expr: `max(scrape_samples_scraped{${EXPORTERS}})`, legend: 'largest page' },
             { expr: `avg(scrape_samples_scraped{${EXPORTERS}})`, legend: 'mean page' },
-            { expr: `sum by (collector) (increase(roce_series_dropped_total{${EXPORTERS}}[$__rate_interval])) > 0`, legend: 'left out: {{collector}}' },
+            { expr: `sum by (collector) (${grownBy(`roce_series_dropped_total{${EXPORTERS}}`)})`, legend: 'left out: {{collector}}' },
           ],
           links: [runbook('RoceSeriesDropped')],
         }),
@@ -226,8 +226,8 @@ export default () =>
           next: '`journalctl -u roce-exporter` and `coredumpctl list`.',
           unit: 'none', decimals: 0,
           queries: [
-            { expr: `sum(increase(roce_exporter_scrapes_rejected_total{${EXPORTERS}}[$__rate_interval])) > 0`, legend: 'refused' },
-            { expr: `sum by (instance) (changes(process_start_time_seconds{${EXPORTERS}}[$__rate_interval])) > 0`, legend: '{{instance}} started' },
+            { expr: `sum(${grownBy(`roce_exporter_scrapes_rejected_total{${EXPORTERS}}`)})`, legend: 'refused' },
+            { expr: `sum by (instance) (changes(process_start_time_seconds{${EXPORTERS}}[$__rate_interval]) and changes(process_start_time_seconds{${EXPORTERS}}[$__range]) > 0)`, legend: '{{instance}} started' },
           ],
           links: [runbook('RoceExporterRestarts')],
         }),
@@ -245,12 +245,12 @@ export default () =>
         list({
           title: 'Certificates that end first',
           w: 12, h: 6,
-          tells: 'Time until the certificate that an exporter serves ends. The ten shortest.',
+          tells: 'Time until the certificate that an exporter serves ends. The five shortest.',
           bad: 'below two weeks.',
           empty: 'no exporter serves TLS.',
           next: 'renew it; the exporter reads it by itself.',
           noValue: 'no TLS',
-          queries: [`bottomk(10, roce_web_certificate_not_after_timestamp_seconds{${EXPORTERS}} - time())`],
+          queries: [`bottomk(5, roce_web_certificate_not_after_timestamp_seconds{${EXPORTERS}} - time())`],
           columns: { instance: { title: 'instance' }, host: { title: 'host' }, Value: { title: 'ends in', unit: 's', decimals: 0, steps: [[BAD], [1209600, GOOD]] } },
           hide: ['job'],
           sort: { column: 'ends in' },

@@ -8,7 +8,7 @@ const here = { instance: '${instance}' };
 const port = to('Port', 'roce-port', { instance: '${instance}', device: '${__data.fields.device}', port: '${__data.fields.port}' });
 const exporter = to('Exporter', 'roce-exporter', here);
 const storage = to('Storage', 'roce-storage', here);
-const state = texts({ 0: ['none', BAD], 1: ['DOWN', BAD], 2: ['initialising', WARN], 3: ['armed', WARN], 4: ['active', GOOD], 5: ['active, deferred', GOOD] });
+const state = texts({ 0: ['none', BAD], 1: ['DOWN', BAD], 2: ['initialising', WARN], 3: ['armed', WARN], 4: ['active', GOOD], 5: ['deferred', GOOD] });
 const physical = texts({ 1: ['sleep', BAD], 2: ['polling: no signal', BAD], 3: ['disabled', BAD], 4: ['training', WARN], 5: ['link up', GOOD], 6: ['recovering', WARN], 7: ['test', WARN] });
 
 export default () =>
@@ -28,10 +28,10 @@ export default () =>
           title: 'Exporter',
           w: 3,
           tells: 'Whether the last scrape of this host worked.',
-          bad: 'no answer: all else on this board is old or empty.',
+          bad: 'DOWN: all else on this board is old or empty.',
           empty: 'Prometheus has no such target.',
           next: 'does the host answer at all? Then `systemctl status roce-exporter`.',
-          unit: 'none', texts: texts({ 0: ['no answer', BAD], 1: ['answers', GOOD] }),
+          unit: 'none', texts: texts({ 0: ['DOWN', BAD], 1: ['up', GOOD] }),
           queries: [`up{${HOST}}`],
           links: [exporter, runbook('RoceExporterDown')],
         }),
@@ -121,11 +121,11 @@ export default () =>
           next: 'follow the device to its port board.',
           noValue: 'no ports',
           queries: [
-            `roce_port_state{${HOST}}`,
-            `roce_port_physical_state{${HOST}}`,
-            `8 * roce_port_rate_bytes_per_second{${HOST}} and on (instance, device, port) roce_port_state{${HOST}} >= 4`,
-            `8 * rate(roce_port_receive_bytes_total{${HOST}}[5m])`,
-            `8 * rate(roce_port_transmit_bytes_total{${HOST}}[5m])`,
+            `max by (device, port) (roce_port_state{${HOST}})`,
+            `max by (device, port) (roce_port_physical_state{${HOST}})`,
+            `8 * max by (device, port) (roce_port_rate_bytes_per_second{${HOST}} and on (instance, device, port) roce_port_state{${HOST}} >= 4)`,
+            `8 * max by (device, port) (rate(roce_port_receive_bytes_total{${HOST}}[5m]))`,
+            `8 * max by (device, port) (rate(roce_port_transmit_bytes_total{${HOST}}[5m]))`,
             `max by (device, port, reason) (roce_netdev_link_down_reason{${HOST}})`,
           ],
           columns: {
@@ -133,7 +133,7 @@ export default () =>
             port: { title: 'port', width: 55 },
             'Value #A': { title: 'state', width: 110, texts: state },
             'Value #B': { title: 'physical', width: 140, texts: physical },
-            'Value #C': { title: 'rate', width: 90, unit: 'bps', missing: '-' },
+            'Value #C': { title: 'rate', width: 90, unit: 'bps' },
             'Value #D': { title: 'receives', width: 100, unit: 'bps' },
             'Value #E': { title: 'sends', width: 100, unit: 'bps' },
             reason: { title: 'why no link' },
@@ -147,7 +147,7 @@ export default () =>
           w: 9, h: 8,
           tells: 'Alerts of this host that fire now.',
           bad: 'rows of level critical.',
-          empty: 'nothing fires; if Exporter above says no answer, nothing is known.',
+          empty: 'nothing fires; if Exporter above says DOWN, nothing is known.',
           next: 'follow the name to its runbook.',
           noValue: 'nothing fires',
           queries: ['sum by (severity, alertname, device, port) (ALERTS{alertstate="firing",severity!="info",host="$host",alertname=~"Roce.*"})'],
@@ -169,7 +169,7 @@ export default () =>
           empty: 'all is as declared, or the host has no profile (Not as declared above is then empty too).',
           next: 'the runbook; a waiver in the profile accepts it for a time.',
           noValue: 'nothing differs',
-          queries: [`roce_expectation_met{${HOST}} == 0`, `roce_expected_value{${HOST}} and on (instance, check, object) (roce_expectation_met{${HOST}} == 0)`],
+          queries: [`max by (check, object) (roce_expectation_met{${HOST}} == 0)`, `max by (check, object) (roce_expected_value{${HOST}} and on (instance, check, object) (roce_expectation_met{${HOST}} == 0))`],
           columns: {
             check: { title: 'check' },
             object: { title: 'object' },
@@ -248,7 +248,7 @@ export default () =>
           empty: 'no bond on this host.',
           next: '`cat /proc/net/bonding/NAME` names the member.',
           noValue: 'no bond',
-          queries: [`roce_bond_members{${HOST}}`, `roce_bond_active_members{${HOST}}`, `roce_bond_active_members{${HOST}} >= bool roce_bond_members{${HOST}}`],
+          queries: [`max by (netdev) (roce_bond_members{${HOST}})`, `max by (netdev) (roce_bond_active_members{${HOST}})`, `max by (netdev) (roce_bond_active_members{${HOST}} >= bool roce_bond_members{${HOST}})`],
           columns: {
             netdev: { title: 'bond' },
             'Value #A': { title: 'members', unit: 'none', width: 80 },
@@ -301,13 +301,13 @@ export default () =>
         }),
         bars({
           title: 'Verbs objects in use',
-          tells: 'Verbs objects (QPs, CQs, memory regions, ...) as a share of what the device allows.',
+          tells: 'Verbs objects (QPs, CQs, memory regions, ...) as a share of what the device allows. The five fullest.',
           bad: 'above the mark: at the limit no program can connect.',
           empty: 'the device does not tell its limits.',
           next: '`rdma resource show` by process; restart the one that leaks.',
           noValue: 'no limits told',
           unit: 'percentunit', max: 1, decimals: 1, steps: [[GOOD], [limit('resource_ratio'), BAD]],
-          queries: [{ expr: `roce_rdma_resources{${HOST}} / (roce_rdma_resource_limit{${HOST}} > 0)`, legend: '{{device}} {{resource}}' }],
+          queries: [{ expr: `topk(5, roce_rdma_resources{${HOST}} / (roce_rdma_resource_limit{${HOST}} > 0))`, legend: '{{device}} {{resource}}' }],
           links: [runbook('RoceResourceNearLimit')],
         }),
         graph({

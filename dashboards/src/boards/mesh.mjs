@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the probers see of each other: who is to blame, the host, the peer or the way between; then why.
 import { limit } from '../thresholds.mjs';
-import { BAD, bars, board, choose, CLEAR, countOr0, events, GOOD, graph, heat, list, matrix, number, PROBER, PROBERS, row, runbook, texts, to, WARN } from '../parts.mjs';
+import { BAD, bars, board, choose, CLEAR, countOr0, events, GOOD, graph, grown, heat, list, matrix, number, PROBER, PROBERS, row, runbook, texts, to, WARN } from '../parts.mjs';
 
 const NO_PROBES = 'no prober is scraped under this job, or it has no peers.';
 const STATES = { ok: 1, unknown: 2, degraded: 3, lossy: 4, down: 5 };
-const stateTexts = texts({ 0: ['-', CLEAR], 1: ['ok', GOOD], 2: ['unknown', CLEAR], 3: ['slow', WARN], 4: ['lossy', WARN], 5: ['DOWN', BAD] }, '-');
+const stateTexts = texts({ 0: ['-', CLEAR], 1: ['ok', GOOD], 2: ['unknown', CLEAR], 3: ['slow', WARN], 4: ['lossy', WARN], 5: ['DOWN', BAD] });
 const pairState = (by) => `max by (${by}) (${Object.entries(STATES).map(([name, value]) => `roce_probe_peer_state{${PROBERS},peer=~"$peer.*",state="${name}"} * ${value}`).join(' or ')})`;
 const PAIRS = `${PROBERS},peer=~"$peer.*"`;
 const rate = (metric, more = '', where = PAIRS) => `rate(${metric}{${where}${more}}[$__rate_interval])`;
@@ -26,7 +26,7 @@ export default () =>
       row(
         'What is broken, and who is to blame',
         number({
-          title: 'Hosts that nobody reaches',
+          title: 'Hosts nobody reaches',
           tells: 'Hosts to which most of the probed paths are down, while those who probe them reach others.',
           bad: 'any: the host is dead or off the network.',
           empty: NO_PROBES,
@@ -66,7 +66,7 @@ export default () =>
           links: [runbook('RoceProbeLoss'), to('Fleet', 'roce-fleet')],
         }),
         number({
-          title: 'Probers that do not answer',
+          title: 'Probers silent',
           tells: 'Targets of the prober whose last scrape failed.',
           bad: 'any: what others see of that host is its prober, not the network.',
           empty: NO_PROBES,
@@ -76,7 +76,7 @@ export default () =>
           links: [runbook('RoceProberDown'), to('Exporters', 'roce-exporter')],
         }),
         number({
-          title: 'Loss against the objective, 1 h',
+          title: 'Loss against objective',
           tells: 'Probes lost in the hour, as a multiple of what the objective allows.',
           bad: '14.4 times uses two per cent of the budget of a month in an hour.',
           empty: 'no probes, or this Prometheus has no recording rules.',
@@ -96,7 +96,7 @@ export default () =>
           row: 'host', column: 'peer', corner: 'from / to',
           unit: 'none', texts: stateTexts, steps: [[CLEAR]],
           queries: [pairState('host, peer')],
-          links: [to('Fleet', 'roce-fleet')], dataLinks: [to('Runbooks of paths: only pairs with this peer', 'roce-mesh', { peer: '${__field.name}' })],
+          links: [to('Fleet', 'roce-fleet')], dataLinks: [to('Only pairs with this peer', 'roce-mesh', { peer: '${__field.name}' })],
         }),
         list({
           title: 'Pairs in trouble',
@@ -134,7 +134,7 @@ export default () =>
           next: 'compare with the loopback of both ends below: slow there too is the host, not the fabric.',
           noValue: 'no probes',
           row: 'host', column: 'peer', corner: 'from / to',
-          unit: 's', decimals: 0, texts: texts({}, '-'), steps: [[CLEAR], [limit('latency_objective'), BAD]],
+          unit: 's', decimals: 0, steps: [[CLEAR], [limit('latency_objective'), BAD]],
           queries: [`histogram_quantile(0.9, sum by (host, peer, le) (rate(roce_probe_rtt_seconds_bucket{${PAIRS}}[5m]))) >= 0`],
           links: [to('Fleet', 'roce-fleet')], dataLinks: [to('Only pairs with this peer', 'roce-mesh', { peer: '${__field.name}' })],
         }),
@@ -260,20 +260,20 @@ export default () =>
           bad: 'mac: keys differ; unknown_peer: a host that is not configured; replay: clocks, or somebody who sends recorded packets.',
           empty: 'nothing was refused.',
           next: 'keys and peers of both ends.',
-          unit: 'pps', limit: limit('refusals'),
-          queries: [{ expr: `sum by (host, reason) (${rate('roce_prober_responder_rejected_total', '', PROBERS)}) > 0`, legend: '{{host}} {{reason}}' }],
+          unit: 'cps', limit: limit('refusals'),
+          queries: [{ expr: `sum by (host, reason) (${grown(`roce_prober_responder_rejected_total{${PROBERS}}`)})`, legend: '{{host}} {{reason}}' }],
           links: [runbook('RoceProberRefuses')],
         }),
         bars({
           title: 'Time until the last key expires',
           w: 8,
-          tells: 'How long the longest-lived key of a prober lasts. The ten shortest.',
+          tells: 'How long the longest-lived key of a prober lasts. The five shortest.',
           bad: 'below a week: afterwards probes are neither signed nor answered.',
           empty: 'keys have no end.',
           next: 'roll out a new key beside the old one.',
           noValue: 'no key ends',
           unit: 's', decimals: 0, steps: [[BAD], [limit('key_seconds'), GOOD]],
-          queries: [{ expr: `bottomk(10, max by (host) (roce_prober_key_not_after_timestamp_seconds{${PROBERS}}) - time())`, legend: '{{host}}' }],
+          queries: [{ expr: `bottomk(5, max by (host) (roce_prober_key_not_after_timestamp_seconds{${PROBERS}}) - time())`, legend: '{{host}}' }],
           links: [runbook('RoceProberKeyExpires')],
         }),
       ),

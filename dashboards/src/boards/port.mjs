@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One port: is the link there, is it congested, does it lose, is the cable going bad, is it set up right.
 import { limit } from '../thresholds.mjs';
-import { allRunbooks, BAD, board, choose, CLEAR, events, GOOD, graph, HIDDEN, list, number, PORT, row, runbook, texts, to, WARN } from '../parts.mjs';
+import { allRunbooks, BAD, board, choose, CLEAR, events, GOOD, graph, grown, grownBy, HIDDEN, list, number, PORT, row, runbook, texts, to, WARN } from '../parts.mjs';
 
 const NO_COUNTER = 'this NIC or driver does not count it: see Counters that say nothing, at the end.';
 const host = to('Host', 'roce-host', { instance: '${instance}' });
 const mesh = to('Probe mesh', 'roce-mesh');
 const rate = (metric, more = '') => `rate(${metric}{${PORT}${more}}[$__rate_interval])`;
+const some = (metric, more = '') => grown(`${metric}{${PORT}${more}}`);
 
 export default () =>
   board({
@@ -29,7 +30,7 @@ export default () =>
           bad: 'anything but active.',
           empty: 'the device is gone, or the exporter does not answer.',
           next: '`ip link show` tells a link that was switched off from one without a signal.',
-          unit: 'none', texts: texts({ 0: ['none', BAD], 1: ['DOWN', BAD], 2: ['initialising', WARN], 3: ['armed', WARN], 4: ['active', GOOD], 5: ['active, deferred', GOOD] }),
+          unit: 'none', texts: texts({ 0: ['none', BAD], 1: ['DOWN', BAD], 2: ['initialising', WARN], 3: ['armed', WARN], 4: ['active', GOOD], 5: ['deferred', GOOD] }),
           queries: [`roce_port_state{${PORT}}`],
           links: [host, runbook('RocePortDown')],
         }),
@@ -49,7 +50,7 @@ export default () =>
           bad: 'below what the port had or its siblings have: lost lanes.',
           empty: 'the port is not active.',
           next: 'compare with the switch port; re-seat the cable.',
-          noValue: 'not active', unit: 'bps',
+          noValue: 'down', unit: 'bps',
           queries: [`8 * roce_port_rate_bytes_per_second{${PORT}} and on (instance, device, port) roce_port_state{${PORT}} >= 4`],
           links: [host, runbook('RoceLinkSlow')],
         }),
@@ -152,7 +153,7 @@ export default () =>
           empty: NO_COUNTER,
           next: 'DSCP map and trust mode, below.',
           unit: 'bps',
-          queries: [{ expr: `8 * ${rate('roce_priority_bytes_total', ',direction="receive"')} > 0`, legend: 'priority {{priority}}' }],
+          queries: [{ expr: `8 * (${some('roce_priority_bytes_total', ',direction="receive"')})`, legend: 'priority {{priority}}' }],
           links: [runbook('RoceDscpChanged')],
         }),
       ),
@@ -166,7 +167,7 @@ export default () =>
           empty: 'nothing was stopped, or this NIC counts frames and no time.',
           next: 'find the host that sends pause: fleet board.',
           unit: 'percentunit', max: 1, limit: limit('pause_ratio'),
-          queries: [{ expr: `${rate('roce_pfc_pause_seconds_total', ',direction="receive"')} > 0`, legend: 'priority {{priority}}' }],
+          queries: [{ expr: some('roce_pfc_pause_seconds_total', ',direction="receive"'), legend: 'priority {{priority}}' }],
           links: [to('Fleet', 'roce-fleet'), runbook('RocePfcPauseReceived')],
         }),
         graph({
@@ -177,7 +178,7 @@ export default () =>
           empty: 'nothing was stopped, or this NIC counts frames and no time.',
           next: 'PCIe stalls on the host board; else a receiver that does not keep up.',
           unit: 'percentunit', max: 1, limit: limit('pause_ratio'),
-          queries: [{ expr: `${rate('roce_pfc_pause_seconds_total', ',direction="transmit"')} > 0`, legend: 'priority {{priority}}' }],
+          queries: [{ expr: some('roce_pfc_pause_seconds_total', ',direction="transmit"'), legend: 'priority {{priority}}' }],
           links: [host, runbook('RocePfcPauseSent')],
         }),
         graph({
@@ -187,11 +188,11 @@ export default () =>
           bad: 'above the line; and any 802.3x pause on a link with PFC.',
           empty: 'no pause frame was counted.',
           next: 'compare `ethtool -a` and PFC with the switch port.',
-          unit: 'pps', limit: limit('pause_frames'),
+          unit: 'cps', limit: limit('pause_frames'),
           queries: [
-            { expr: `sum by (priority, direction) (${rate('roce_pfc_frames_total', ',frame!="xon"')}) > 0`, legend: 'PFC {{priority}} {{direction}}' },
-            { expr: `sum by (priority, direction) (${rate('roce_dcb_pfc_frames_total')}) > 0`, legend: 'PFC {{priority}} {{direction}} (dcb)' },
-            { expr: `sum by (direction) (${rate('roce_pause_frames_total', ',frame!="xon"')}) > 0`, legend: '802.3x {{direction}}' },
+            { expr: `sum by (priority, direction) (${some('roce_pfc_frames_total', ',frame!="xon"')})`, legend: 'PFC {{priority}} {{direction}}' },
+            { expr: `sum by (priority, direction) (${some('roce_dcb_pfc_frames_total')})`, legend: 'PFC {{priority}} {{direction}} (dcb)' },
+            { expr: `sum by (direction) (${some('roce_pause_frames_total', ',frame!="xon"')})`, legend: '802.3x {{direction}}' },
           ],
           links: [runbook('RoceGlobalPause')],
         }),
@@ -201,7 +202,7 @@ export default () =>
           bad: 'marks without notifications sent, or notifications ignored: congestion control is off at this end.',
           empty: NO_COUNTER,
           next: 'marks: the way to this host is congested; handled: the way from this host.',
-          unit: 'pps',
+          unit: 'cps',
           queries: [
             { expr: rate('roce_receive_ecn_marked_packets_total'), legend: 'marked packets received' },
             { expr: rate('roce_cnp_sent_total'), legend: 'CNPs sent' },
@@ -216,12 +217,12 @@ export default () =>
           bad: 'any on a priority with flow control; more than a packet in a thousand on others.',
           empty: 'nothing was dropped.',
           next: 'receive: buffers, PCIe stalls, CPU; transmit: who pauses this link.',
-          unit: 'pps',
+          unit: 'cps',
           queries: [
-            { expr: `${rate('roce_priority_discards_total')} > 0`, legend: 'priority {{priority}} {{reason}}' },
-            { expr: `${rate('roce_physical_port_discards_total')} > 0`, legend: 'port {{direction}}' },
-            { expr: `${rate('roce_port_transmit_discards_total')} > 0`, legend: 'RDMA transmit' },
-            { expr: `${rate('roce_port_receive_discards_total')} > 0`, legend: 'RDMA receive' },
+            { expr: some('roce_priority_discards_total'), legend: 'priority {{priority}} {{reason}}' },
+            { expr: some('roce_physical_port_discards_total'), legend: 'port {{direction}}' },
+            { expr: some('roce_port_transmit_discards_total'), legend: 'RDMA transmit' },
+            { expr: some('roce_port_receive_discards_total'), legend: 'RDMA receive' },
           ],
           links: [runbook('RoceLosslessDrops'), runbook('RocePortDiscards')],
         }),
@@ -235,7 +236,7 @@ export default () =>
           bad: 'more than a packet in a thousand.',
           empty: NO_COUNTER,
           next: 'drops of this port, then the switches between; which senders lose: probe mesh.',
-          unit: 'pps',
+          unit: 'cps',
           queries: [
             { expr: rate('roce_receive_out_of_sequence_packets_total'), legend: 'out of sequence' },
             { expr: rate('roce_receive_duplicate_requests_total'), legend: 'requests that came again' },
@@ -274,7 +275,7 @@ export default () =>
           bad: 'above the line: a program posts too few receives. Not the fabric.',
           empty: NO_COUNTER,
           next: 'find the program: `rdma resource show qp`.',
-          unit: 'pps', limit: limit('receiver_not_ready_rate'),
+          unit: 'cps', limit: limit('receiver_not_ready_rate'),
           queries: [{ expr: rate('roce_receiver_not_ready_total'), legend: 'no receive posted' }],
           links: [host, runbook('RoceReceiverNotReady')],
         }),
@@ -301,8 +302,8 @@ export default () =>
           next: 'the program and its peer; for the CRC the switch or NIC that peers have in common.',
           unit: 'cps',
           queries: [
-            { expr: `${rate('roce_operation_errors_total')} > 0`, legend: '{{side}} {{reason}}' },
-            { expr: `${rate('roce_receive_icrc_errors_total')} > 0`, legend: 'invariant CRC' },
+            { expr: some('roce_operation_errors_total'), legend: '{{side}} {{reason}}' },
+            { expr: some('roce_receive_icrc_errors_total'), legend: 'invariant CRC' },
           ],
           links: [runbook('RoceAccessErrors'), runbook('RoceIcrcErrors')],
         }),
@@ -329,9 +330,9 @@ export default () =>
           next: 'clean and re-seat both ends, then change the cable.',
           unit: 'cps',
           queries: [
-            { expr: `${rate('roce_port_symbol_errors_total')} > 0`, legend: 'symbol errors' },
-            { expr: `${rate('roce_physical_port_errors_total')} > 0`, legend: 'frames: {{reason}}' },
-            { expr: `${rate('roce_port_receive_errors_total')} > 0`, legend: 'RDMA packets' },
+            { expr: some('roce_port_symbol_errors_total'), legend: 'symbol errors' },
+            { expr: some('roce_physical_port_errors_total'), legend: 'frames: {{reason}}' },
+            { expr: some('roce_port_receive_errors_total'), legend: 'RDMA packets' },
           ],
           links: [runbook('RoceSymbolErrors'), runbook('RoceWireErrors')],
         }),
@@ -353,7 +354,7 @@ export default () =>
           empty: 'the device is gone, or the exporter does not answer.',
           next: 'Carrier lost, beside this.',
           unit: 'none', decimals: 0, max: 5, calcs: ['lastNotNull', 'min'],
-          texts: texts({ 0: ['none', BAD], 1: ['DOWN', BAD], 2: ['initialising', WARN], 3: ['armed', WARN], 4: ['active', GOOD], 5: ['active, deferred', GOOD] }),
+          texts: texts({ 0: ['none', BAD], 1: ['DOWN', BAD], 2: ['initialising', WARN], 3: ['armed', WARN], 4: ['active', GOOD], 5: ['deferred', GOOD] }),
           queries: [{ expr: `roce_port_state{${PORT}}`, legend: 'state' }],
           links: [runbook('RocePortDown')],
         }),
@@ -367,7 +368,7 @@ export default () =>
           queries: [
             { expr: `increase(roce_netdev_carrier_down_total{${PORT}}[$__rate_interval])`, legend: 'carrier lost' },
             { expr: `increase(roce_port_link_downed_total{${PORT}}[$__rate_interval])`, legend: 'recovery failed' },
-            { expr: `increase(roce_module_events_total{${PORT}}[$__rate_interval]) > 0`, legend: 'module {{reason}}' },
+            { expr: grownBy(`roce_module_events_total{${PORT}}`), legend: 'module {{reason}}' },
           ],
           links: [runbook('RoceLinkFlap'), runbook('RoceModuleEvent')],
         }),
@@ -376,7 +377,7 @@ export default () =>
         'Settings',
         list({
           title: 'Flow control and ECN by priority',
-          w: 10, h: 10,
+          w: 12, h: 10,
           tells: 'For each priority: PFC here and at the switch (by LLDP), buffer, and ECN at its two points.',
           bad: 'the priority of RoCE without PFC or ECN, or a switch that differs.',
           empty: 'no DCB interface on this driver.',
@@ -385,6 +386,7 @@ export default () =>
           queries: [
             `max by (priority) (roce_pfc_enabled{${PORT}})`,
             `max by (priority) (roce_pfc_peer_enabled{${PORT}})`,
+            `max by (priority) (roce_pfc_enabled{${PORT}}) == bool max by (priority) (roce_pfc_peer_enabled{${PORT}})`,
             `max by (priority) (roce_pfc_buffer_bytes{${PORT}})`,
             `max by (priority) (roce_ecn_enabled{${PORT},point="notification",priority!=""})`,
             `max by (priority) (roce_ecn_enabled{${PORT},point="reaction",priority!=""})`,
@@ -393,28 +395,29 @@ export default () =>
             priority: { title: 'priority', width: 75 },
             'Value #A': { title: 'PFC', width: 70, texts: texts({ 0: ['off', CLEAR], 1: ['on', GOOD] }) },
             'Value #B': { title: 'PFC at switch', width: 110, texts: texts({ 0: ['off', CLEAR], 1: ['on', GOOD] }) },
-            'Value #C': { title: 'buffer', unit: 'bytes', width: 90 },
-            'Value #D': { title: 'ECN notify', texts: texts({ 0: ['off', CLEAR], 1: ['on', GOOD] }) },
-            'Value #E': { title: 'ECN react', texts: texts({ 0: ['off', CLEAR], 1: ['on', GOOD] }) },
+            'Value #C': { title: 'agree', width: 75, texts: texts({ 0: ['NO', BAD], 1: ['yes', GOOD] }) },
+            'Value #D': { title: 'buffer', unit: 'bytes', width: 90 },
+            'Value #E': { title: 'ECN notify', width: 100, texts: texts({ 0: ['off', CLEAR], 1: ['on', GOOD] }) },
+            'Value #F': { title: 'ECN react', width: 100, texts: texts({ 0: ['off', CLEAR], 1: ['on', GOOD] }) },
           },
           sort: { column: 'priority' },
           links: [runbook('RocePfcMismatch'), runbook('RoceEcnDisabled')],
         }),
         list({
           title: 'DSCP to priority',
-          w: 5, h: 10,
+          w: 4, h: 10,
           tells: 'DSCP values that map to a priority with flow control, or differ from the common map.',
           bad: 'the DSCP of RoCE on another priority than the switch has.',
           empty: 'the port has no such map.',
           next: '`dcb app show`; the switch port.',
           noValue: 'no map',
           queries: [`max by (dscp) (roce_dscp_priority{${PORT}})`],
-          columns: { dscp: { title: 'DSCP' }, Value: { title: 'priority', unit: 'none' } },
+          columns: { dscp: { title: 'DSCP', width: 80 }, Value: { title: 'priority', unit: 'none', width: 90 } },
           links: [runbook('RoceDscpChanged')],
         }),
         list({
           title: 'Counters that say nothing',
-          w: 9, h: 10,
+          w: 8, h: 10,
           tells: 'Counters of this port that are not well: unsupported by the firmware, denied, failing, saturated (stuck at the top of their field).',
           bad: 'saturated, failing, denied: alerts on them are blind.',
           empty: 'every counter that the driver offers counts.',

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The storage of one host over RDMA: NVMe over fabrics, NFS, iSER, GPUDirect; and what it serves to others.
 import { limit } from '../thresholds.mjs';
-import { BAD, board, choose, CLEAR, countOr0, events, GOOD, graph, HIDDEN, HOST, list, number, row, runbook, texts, to, WARN } from '../parts.mjs';
+import { BAD, board, choose, CLEAR, countOr0, events, GOOD, graph, grown, grownBy, HIDDEN, HOST, list, number, row, runbook, texts, to, WARN } from '../parts.mjs';
 
 const NO_NVME = 'this host has no NVMe over fabrics, or its exporter does not answer.';
 const here = { instance: '${instance}' };
@@ -61,12 +61,12 @@ export default () =>
           links: [host, runbook('RoceNvmeControllerDown')],
         }),
         number({
-          title: 'Time until a path is removed',
+          title: 'First path is removed in',
           tells: 'The least time left until the kernel gives up a controller that reconnects. Afterwards it has to be connected by hand.',
           bad: 'below five minutes.',
           empty: 'no controller reconnects.',
           next: 'is the target up, and the port?',
-          noValue: 'none reconnects', unit: 's', decimals: 0, steps: [[BAD], [limit('loss_timeout_left'), WARN]],
+          noValue: 'none', unit: 's', decimals: 0, steps: [[BAD], [limit('loss_timeout_left'), WARN]],
           queries: [`min(roce_nvme_controller_loss_timeout_remaining_seconds{${HOST}} < +Inf)`],
           links: [host, runbook('RoceNvmeControllerExpiring')],
         }),
@@ -189,9 +189,9 @@ export default () =>
           next: '`dmesg | grep nvme`; the port that carries the path.',
           unit: 'none', decimals: 0,
           queries: [
-            { expr: `increase(roce_nvme_controller_reconnects_total{${HOST}}[$__rate_interval]) > 0`, legend: '{{controller}} reconnects' },
-            { expr: `sum by (controller) (increase(roce_nvme_path_failovers_total{${HOST}}[$__rate_interval])) > 0`, legend: '{{controller}} fail-overs' },
-            { expr: `sum by (controller) (increase(roce_nvme_path_command_errors_total{${HOST}}[$__rate_interval])) > 0`, legend: '{{controller}} errors' },
+            { expr: grownBy(`roce_nvme_controller_reconnects_total{${HOST}}`), legend: '{{controller}} reconnects' },
+            { expr: `sum by (controller) (${grownBy(`roce_nvme_path_failovers_total{${HOST}}`)})`, legend: '{{controller}} fail-overs' },
+            { expr: `sum by (controller) (${grownBy(`roce_nvme_path_command_errors_total{${HOST}}`)})`, legend: '{{controller}} errors' },
           ],
           links: [runbook('RoceNvmeReconnects')],
         }),
@@ -229,8 +229,8 @@ export default () =>
           next: 'the port that carries the mount.',
           unit: 'none', decimals: 0,
           queries: [
-            { expr: `increase(roce_nfs_transport_errors_total{${HOST}}[$__rate_interval]) > 0`, legend: '{{mount}} {{reason}}' },
-            { expr: `increase(roce_nfs_transport_connects_total{${HOST}}[$__rate_interval]) > 0`, legend: '{{mount}} connects' },
+            { expr: grownBy(`roce_nfs_transport_errors_total{${HOST}}`), legend: '{{mount}} {{reason}}' },
+            { expr: grownBy(`roce_nfs_transport_connects_total{${HOST}}`), legend: '{{mount}} connects' },
           ],
           links: [runbook('RoceNfsTransportErrors')],
         }),
@@ -264,8 +264,8 @@ export default () =>
           next: 'the reason: files with holes, page cache, pairing of GPU and NIC.',
           unit: 'ops',
           queries: [
-            { expr: `${rate('roce_gds_fallbacks_total')} > 0`, legend: '{{reason}}' },
-            { expr: `${rate('roce_gds_errors_total')} > 0`, legend: 'error: {{reason}}' },
+            { expr: grown(`roce_gds_fallbacks_total{${HOST}}`), legend: '{{reason}}' },
+            { expr: grown(`roce_gds_errors_total{${HOST}}`), legend: 'error: {{reason}}' },
           ],
           links: [runbook('RoceGdsFallback'), runbook('RoceGdsErrors')],
         }),

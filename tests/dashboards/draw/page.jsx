@@ -3,7 +3,7 @@
 // Draws a board as Grafana's own libraries do: scenes for variables, queries and transformations, @grafana/ui for panels. What
 // stands in Grafana's core alone is supplied here for the kinds of panels that the boards have.
 import {
-  createTheme, displayNameOverrideProcessor, dataLinksOverrideProcessor, EventBusSrv, FieldColorModeId, getDisplayProcessor, getFieldDisplayValues, identityOverrideProcessor, LoadingState,
+  cacheFieldDisplayNames, createTheme, displayNameOverrideProcessor, dataLinksOverrideProcessor, EventBusSrv, FieldColorModeId, getDisplayProcessor, getFieldDisplayValues, identityOverrideProcessor, LoadingState,
   numberOverrideProcessor, PanelPlugin, standardFieldConfigEditorRegistry, standardTransformers, standardTransformersRegistry, stringOverrideProcessor, thresholdsOverrideProcessor, ThemeContext,
   toDataFrame, unitOverrideProcessor, valueMappingsOverrideProcessor,
 } from '@grafana/data';
@@ -64,7 +64,7 @@ standardFieldConfigEditorRegistry.setInit(() => [
 standardTransformersRegistry.setInit(() => {
   const seen = new Map();
   for (const transformation of Object.values(standardTransformers)) {
-    if (!seen.has(transformation.id)) seen.set(transformation.id, { id: transformation.id, name: transformation.name, transformation, editor: () => null, imageDark: '', imageLight: '' });
+    if (!seen.has(transformation.id)) seen.set(transformation.id, { id: transformation.id, name: transformation.name, transformation: async () => transformation, editor: () => null, imageDark: '', imageLight: '' });
   }
   return [...seen.values()];
 });
@@ -148,6 +148,7 @@ plugin('timeseries', (props) => {
 plugin('table', (props) => {
   const frame = props.data.series.find((f) => f.fields.length > 0 && f.length > 0);
   if (!frame) return <Nothing {...props} />;
+  cacheFieldDisplayNames(props.data.series);
   return (
     <TableNG width={props.width} height={props.height} data={frame} showTypeIcons={false} noHeader={false} sortBy={props.options.sortBy} initialSortBy={props.options.sortBy} cellHeight={props.options.cellHeight}
       timeRange={props.timeRange} enableSharedCrosshair={false} fieldConfig={props.fieldConfig} getActions={() => []} structureRev={props.data.structureRev ?? 1} frozenColumns={0} disableKeyboardEvents />
@@ -218,12 +219,16 @@ async function start() {
 function settled(root) {
   const errors = [];
   let waiting = 0;
+  for (const v of sceneGraph.getVariables(root).state.variables) {
+    if (v.state.error) errors.push(`variable ${v.state.name}: ${v.state.error.message ?? v.state.error}`);
+    if (v.state.loading) waiting += 1;
+  }
   for (const p of sceneGraph.findAllObjects(root, (o) => o instanceof VizPanel)) {
     const data = sceneGraph.getData(p).state.data;
     if (!data || data.state === LoadingState.Loading || data.state === LoadingState.NotStarted) waiting += 1;
     else if (data.state === LoadingState.Error) errors.push(`${p.state.title}: ${data.errors?.[0]?.message ?? data.error?.message}`);
   }
-  return { waiting, errors };
+  return { waiting, errors, panels: sceneGraph.findAllObjects(root, (o) => o instanceof VizPanel).length };
 }
 
 window.roce = {};

@@ -50,7 +50,8 @@ export class Prometheus extends RuntimeDataSource {
   async one(request, target) {
     const step = Math.max(Math.ceil((request.intervalMs ?? 15000) / 1000), 1);
     const rate = Math.max(step + SCRAPE, 4 * SCRAPE);
-    const scoped = { ...request.scopedVars, __rate_interval: { text: `${rate}s`, value: `${rate}s` }, __interval: { text: `${step}s`, value: `${step}s` } };
+    const range = `${request.range.to.unix() - request.range.from.unix()}s`;
+    const scoped = { ...request.scopedVars, __rate_interval: { text: `${rate}s`, value: `${rate}s` }, __interval: { text: `${step}s`, value: `${step}s` }, __range: { text: range, value: range } };
     const expr = this.replace(target.expr, scoped, forQuery);
     const end = request.range.to.unix();
     const data = target.instant
@@ -61,13 +62,12 @@ export class Prometheus extends RuntimeDataSource {
     if (target.format === 'table') return this.table(target, result);
     return result.map((series) => {
       const points = series.values ?? [series.value];
-      const { times, values } = target.instant ? { times: points.map((p) => p[0] * 1000), values: points.map((p) => number(p[1])) } : filled(points, request, step);
       return {
         refId: target.refId,
         meta: { type: 'timeseries-multi' },
         fields: [
-          { name: 'Time', type: FieldType.time, values: times, config: {} },
-          { name: 'Value', type: FieldType.number, values, labels: series.metric, config: { displayNameFromDS: legend(target.legendFormat, series.metric) } },
+          { name: 'Time', type: FieldType.time, values: points.map((p) => p[0] * 1000), config: { interval: step * 1000 } }, // a longer way is a gap
+          { name: 'Value', type: FieldType.number, values: points.map((p) => number(p[1])), labels: series.metric, config: { displayNameFromDS: legend(target.legendFormat, series.metric) } },
         ],
       };
     });
@@ -98,17 +98,4 @@ export class Prometheus extends RuntimeDataSource {
   async testDatasource() {
     return { status: 'success', message: '' };
   }
-}
-
-/** Steps without a sample are null: a gap, not a line across it. */
-function filled(points, request, step) {
-  const times = [];
-  const values = [];
-  const have = new Map(points.map(([t, v]) => [t, number(v)]));
-  const end = request.range.to.unix();
-  for (let t = Math.floor(request.range.from.unix() / step) * step; t <= end; t += step) {
-    times.push(t * 1000);
-    values.push(have.has(t) ? have.get(t) : null);
-  }
-  return { times, values };
 }
