@@ -57,7 +57,9 @@ tl::expected<void, std::string> Guard::load() {
   if (!config) return tl::unexpected(config.error());
 
   auto rules = std::make_shared<Rules>();
-  rules->users = std::make_unique<Users>(config->users, counters_);
+  // Only load() replaces rules_, and one load() runs at a time.
+  rules->users = std::make_unique<Users>(config->users, counters_, bcrypt_matches,
+                                         rules_ == nullptr ? nullptr : rules_->users.get());
   rules->config = std::move(*config);
   const std::lock_guard lock(rules_mutex_);
   if (rules_ != nullptr && (rules_->config.tls == nullptr) != (rules->config.tls == nullptr))

@@ -451,6 +451,8 @@ int on_tls_context(void** context, void* data) {
   if (*context != nullptr) return 0;
   SSL_CTX* made = SSL_CTX_new(TLS_server_method());
   if (made == nullptr) return -1;
+  // Sessions are of the context that a connection begins with, not of the one that it adopts.
+  forbid_resumption(made);
   SSL_CTX_set_client_hello_cb(made, on_client_hello, data);
   *context = made;
   return 1;

@@ -200,10 +200,8 @@ tl::expected<TlsContext, TlsProblem> make_tls_context(const TlsSettings& setting
   SSL_CTX* raw = context.get();
   SSL_CTX_set_min_proto_version(raw, settings.tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION);
   SSL_CTX_set_max_proto_version(raw, settings.tls12_only ? TLS1_2_VERSION : TLS1_3_VERSION);
-  // No resumption: a resumed session would go on with a client certificate that the present rules may refuse.
-  SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_num_tickets(raw, 0);
-  SSL_CTX_set_options(raw, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+  forbid_resumption(raw);
+  SSL_CTX_set_options(raw, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
   if (settings.server_chooses) SSL_CTX_set_options(raw, SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_default_passwd_cb(raw, no_passphrase);
   constexpr unsigned char kId[] = "roce";
@@ -235,12 +233,19 @@ tl::expected<TlsContext, TlsProblem> make_tls_context(const TlsSettings& setting
   return TlsContext{context, *expires};
 }
 
+void forbid_resumption(SSL_CTX* context) {
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(context, 0);
+  SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+}
+
 bool adopt_context(SSL* connection, SSL_CTX* context) {
   if (SSL_set_SSL_CTX(connection, context) == nullptr) return false;
   // Certificate, ciphers and trusted roots came with it; these are copied when a connection is made.
   SSL_set_verify(connection, SSL_CTX_get_verify_mode(context), SSL_CTX_get_verify_callback(context));
   SSL_clear_options(connection, SSL_get_options(connection));
   SSL_set_options(connection, SSL_CTX_get_options(context));
+  if (SSL_set_num_tickets(connection, 0) != 1) return false;
   const Extra* extra = extra_of(context);
   if (extra != nullptr && !extra->groups.empty() && SSL_set1_groups_list(connection, extra->groups.c_str()) != 1)
     return false;

@@ -46,6 +46,10 @@ tl::expected<TlsContext, TlsProblem> make_tls_context(const TlsSettings& setting
 // True when OpenSSL knows the cipher suite by this IANA name and it may be offered: forward secrecy, no 3DES, no RC4.
 bool known_cipher(std::string_view name);
 
+// No session of the context can be gone on with: it would bring a client certificate that was checked by the rules of
+// another time.
+void forbid_resumption(ssl_ctx_st* context);
+
 // Makes a connection whose handshake has just begun go on under another context, with all its rules.
 bool adopt_context(ssl_st* connection, ssl_ctx_st* context);
 

@@ -61,9 +61,18 @@ bool Users::Bucket::has(double rate, double burst, Clock::time_point now) {
   return tokens >= 1;
 }
 
-Users::Users(std::vector<WebUser> users, GuardCounters& counters, Bcrypt bcrypt)
+Users::Users(std::vector<WebUser> users, GuardCounters& counters, Bcrypt bcrypt, Users* before)
     : counters_(counters), bcrypt_(std::move(bcrypt)) {
-  if (RAND_bytes(key_.data(), static_cast<int>(key_.size())) != 1) throw std::bad_alloc();
+  if (before != nullptr) {
+    const std::lock_guard lock(before->mutex_);
+    key_ = before->key_;
+    right_ = before->right_;
+    wrong_ = before->wrong_;
+    all_ = before->all_;
+    by_address_ = before->by_address_;
+  } else if (RAND_bytes(key_.data(), static_cast<int>(key_.size())) != 1) {
+    throw std::bad_alloc();
+  }
   int highest = 4;
   for (const WebUser& user : users) {
     users_.push_back({digest({user.name}), user.hash});

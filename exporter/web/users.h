@@ -46,7 +46,9 @@ class Users {
   using Clock = std::chrono::steady_clock;
   enum class Answer { kGood, kWrong, kLater };
 
-  Users(std::vector<WebUser> users, GuardCounters& counters, Bcrypt bcrypt = bcrypt_matches);
+  // What `before` remembers and has spent goes on, for as far as its users are the same: a digest holds the name and
+  // the hash, so that nothing remembered is good for another one.
+  Users(std::vector<WebUser> users, GuardCounters& counters, Bcrypt bcrypt = bcrypt_matches, Users* before = nullptr);
   bool empty() const { return users_.empty(); }
 
   // `now` is for tests. May wait for other checks, 2 s at most.

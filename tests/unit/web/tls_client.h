@@ -3,11 +3,14 @@
 // Certificates made on the spot, and a client that talks TLS, for the tests of this folder.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/support/temp_directory.h"
 #include "tests/unit/web/http_client.h"
+
+struct ssl_session_st;
 
 namespace roce::web {
 
@@ -24,11 +27,14 @@ struct TlsClientOptions {
   int version = 0;      // TLS1_1_VERSION, ...: this one alone; 0: any
   std::string trust;    // PEM: the server's certificate is checked against it; empty: not checked
   std::string ciphers;  // of TLS 1.2, OpenSSL's names
+  // A session to go on with; the newest one that the server gave stands there afterwards.
+  std::shared_ptr<ssl_session_st>* session = nullptr;
 };
 
 struct TlsReply {
   Reply reply;
   bool handshake = false;  // it succeeded (with TLS 1.3 a client learns of its refusal only afterwards)
+  bool resumed = false;    // it went on with a session
   std::string protocol, cipher;
   std::string server_name;  // common name of the certificate that was served
 };

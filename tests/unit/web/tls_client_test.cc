@@ -122,11 +122,13 @@ TlsReply tls_get(int port, const std::string& path, const TlsClientOptions& opti
   timeval wait{10, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
   const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), SSL_free);
+  if (options.session != nullptr && *options.session != nullptr) SSL_set_session(ssl.get(), options.session->get());
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
     SSL_set_fd(ssl.get(), fd);
     out.handshake = SSL_connect(ssl.get()) == 1;
   }
   if (out.handshake) {
+    out.resumed = SSL_session_reused(ssl.get()) == 1;
     out.protocol = SSL_get_version(ssl.get());
     out.cipher = SSL_get_cipher_name(ssl.get());
     if (X509* served = SSL_get1_peer_certificate(ssl.get()); served != nullptr) {
@@ -139,8 +141,12 @@ TlsReply tls_get(int port, const std::string& path, const TlsClientOptions& opti
     SSL_write(ssl.get(), request.data(), static_cast<int>(request.size()));
     std::string text;
     char piece[65536];
-    for (int got = 0; (got = SSL_read(ssl.get(), piece, sizeof piece)) > 0;)
+    for (int got = 0; (got = SSL_read(ssl.get(), piece, sizeof piece)) > 0;) {
       text.append(piece, static_cast<std::size_t>(got));
+      // With TLS 1.3 a session comes before the answer. A copy: the end of the stream spoils the original.
+      if (options.session != nullptr)
+        *options.session = {SSL_SESSION_dup(SSL_get0_session(ssl.get())), SSL_SESSION_free};
+    }
     if (text.starts_with("HTTP/1.1 ")) {
       out.reply.status = std::atoi(text.c_str() + 9);
       const std::size_t end = text.find("\r\n\r\n");

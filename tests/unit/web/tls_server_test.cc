@@ -277,6 +277,44 @@ TEST_F(TlsServerTest, AConnectionKeepsWhatItsHandshakeProved) {
   EXPECT_EQ(get(with(make_identity("new", &other_ca))).reply.status, 200);
 }
 
+TEST_F(TlsServerTest, ASessionIsNotGoneOnWithUnderOtherRules) {
+  const std::string rules =
+      std::string(kTls) + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n";
+  for (const int tls : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    folder_.write("ca.pem", ca_.certificate);
+    serve(rules);
+    std::shared_ptr<SSL_SESSION> session;
+    TlsClientOptions options = with(client_);
+    options.version = tls;
+    options.session = &session;
+    ASSERT_EQ(get(options).reply.status, 200);
+    ASSERT_NE(session, nullptr);
+    EXPECT_FALSE(SSL_SESSION_is_resumable(session.get())) << "the server gives no session away";
+    EXPECT_FALSE(get(options).resumed);
+    folder_.write("ca.pem", stranger_.certificate);
+    const TlsReply reply = get(options);
+    EXPECT_FALSE(reply.resumed);
+    EXPECT_EQ(reply.reply.status, 0) << "the certificate is of a CA that is trusted no more";
+  }
+}
+
+TEST_F(TlsServerTest, WhatWasRememberedOfAUserOutlivesAReload) {
+  serve(users_section());
+  EXPECT_EQ(fetch(port_, "GET", "/", basic_line("alice:secret")).status, 200);
+  EXPECT_EQ(fetch(port_, "GET", "/", basic_line("alice:wrong")).status, 401);
+  EXPECT_EQ(counters_.password_checks, 2u);
+  for (int i = 0; i < 20; ++i) {
+    change(users_section() + "# change " + std::string(static_cast<std::size_t>(i), '.') + "\n");
+    EXPECT_EQ(fetch(port_, "GET", "/", basic_line("alice:secret")).status, 200);
+    EXPECT_EQ(fetch(port_, "GET", "/", basic_line("alice:wrong")).status, 401);
+  }
+  EXPECT_EQ(counters_.password_checks, 2u);
+  // Another hash for the same name: what was right before has to be checked again.
+  change("basic_auth_users:\n  alice: $2y$04$abcdefghijklmnopqrstuuSgB9nvSEJjdcWxaofZh7vGv3zEPKMZy\n");
+  EXPECT_EQ(fetch(port_, "GET", "/", basic_line("alice:secret")).status, 401);
+  EXPECT_EQ(counters_.password_checks, 3u);
+}
+
 TEST_F(TlsServerTest, SurvivesGarbageBeforeAndInTheHandshake) {
   serve(kTls);
   for (const std::string& bytes :
