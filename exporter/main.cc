@@ -8,11 +8,13 @@
 #include "exporter/check_command.h"
 #include "exporter/daemon.h"
 #include "exporter/health/checks_reference.h"
+#include "exporter/web/web_config.h"
 
 namespace {
 
-// A configuration file or a profile, by its first keys.
+// A configuration file, a profile or a web configuration, by its first keys.
 roce::Exit check_file(const std::string& file, const std::vector<roce::CollectorChoice>& choices) {
+  if (auto exit = roce::web::check_web_config(file)) return std::move(*exit);
   if (!roce::is_profile_file(file)) return roce::check_config(file, choices);
   const auto profile = roce::read_profile(file);
   if (!profile) return {2, {}, profile.error() + "\n"};

@@ -3,8 +3,11 @@
 
 #include <cstdio>
 #include <exception>
+#include <optional>
+#include <utility>
 
 #include "exporter/base/log.h"
+#include "exporter/web/web_config.h"
 #include "probes/catalog/catalog.h"
 #include "probes/config/options.h"
 #include "probes/daemon.h"
@@ -29,7 +32,9 @@ int run(int argc, char** argv) {
       return 0;
     }
     case Options::Command::kCheckConfig: {
-      const roce::Exit result = roce::probe::check_config(options->check_config_target);
+      const std::string& file = options->check_config_target;
+      auto of_web = roce::web::check_web_config(file);
+      const roce::Exit result = of_web ? std::move(*of_web) : roce::probe::check_config(file);
       std::fputs(result.out.c_str(), stdout);
       std::fputs(result.err.c_str(), stderr);
       return result.code;

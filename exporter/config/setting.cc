@@ -245,7 +245,8 @@ constexpr CommandHelp kCommands[] = {
      "critical, 3 unknown or a mistake; with npd 0 ok or warning, 1 critical, 2 unknown."},
     {"profile", "init",
      "Write a profile of what is found to standard output. Exit code 1 where values failed a check."},
-    {"check-config", "FILE", "Check a configuration file or a profile and say what is wrong with it."},
+    {"check-config", "FILE",
+     "Check a configuration file, a profile or a web configuration file and say what is wrong with it."},
     {"metrics-reference", "", "Describe every metric that can be published."},
     {"checks-reference", "", "Describe every check."},
 };

@@ -409,4 +409,25 @@ tl::expected<WebConfig, std::string> load_web_config(const std::string& file, st
   return parse_web_config(*text, file, read_regular_file, files);
 }
 
+std::optional<Exit> check_web_config(const std::string& file) {
+  const auto text = read_regular_file(file);
+  if (!text) return std::nullopt;
+  // By its lines, so that one which is no YAML is told by its own rules too.
+  bool own = false;
+  for (std::string_view rest = *text; !rest.empty() && !own;) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    own = std::any_of(std::begin(kTop), std::end(kTop), [&](std::string_view key) {
+      return line.starts_with(key) && line.substr(key.size()).starts_with(":");
+    });
+  }
+  if (!own) return std::nullopt;
+  const auto config = parse_web_config(*text, file, read_regular_file, nullptr);
+  if (!config) return Exit{2, {}, config.error() + "\n"};
+  const std::string name = one_line(file, 4096);
+  std::string out = name + ": ok (web configuration)\n";
+  for (const std::string& remark : config->remarks) out += fmt::format("{}: {}\n", name, remark);
+  return Exit{0, std::move(out), {}};
+}
+
 }  // namespace roce::web

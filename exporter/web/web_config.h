@@ -6,11 +6,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
 #include <utility>
 #include <vector>
+
+#include "exporter/config/flags.h"
 
 struct ssl_ctx_st;
 
@@ -41,5 +44,9 @@ tl::expected<WebConfig, std::string> parse_web_config(std::string_view text, con
 
 // The same from the disk.
 tl::expected<WebConfig, std::string> load_web_config(const std::string& file, std::vector<std::string>* files);
+
+// What the command check-config says of a file that has a key at its top which only a web configuration has; nothing
+// for other files.
+std::optional<Exit> check_web_config(const std::string& file);
 
 }  // namespace roce::web

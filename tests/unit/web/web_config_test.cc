@@ -196,6 +196,27 @@ TEST(WebConfigTest, NamesEveryProblemOfAFileInOneLine) {
   EXPECT_THAT(error, testing::Not(HasSubstr("\n")));
 }
 
+TEST(WebConfigTest, CheckConfigKnowsAWebConfigurationByItsKeys) {
+  const Folder folder;
+  const auto check = [&](const std::string& text) { return check_web_config(folder.write("x.yml", text)); };
+  const auto good = check("# comment\nbasic_auth_users:\n  #a: b\nhttp_server_config:\n  http2: true\n");
+  ASSERT_TRUE(good);
+  EXPECT_EQ(good->code, 0);
+  EXPECT_EQ(good->out, folder.path() + "/x.yml: ok (web configuration)\n" + folder.path() +
+                           "/x.yml: http2 has no effect: HTTP/1.1 is served\n");
+  for (const char* text : {"tls_server_config:\n  cert_file: absent.pem\n  key_file: absent.pem\n",
+                           "log:\n  level: info\ntls_server_config: {}\n", "tls_server_config: {\n"}) {
+    const auto bad = check(text);
+    ASSERT_TRUE(bad) << text;
+    EXPECT_EQ(bad->code, 2) << text;
+    EXPECT_THAT(bad->err, StartsWith(folder.path() + "/x.yml:"));
+    EXPECT_EQ(std::count(bad->err.begin(), bad->err.end(), '\n'), 1) << bad->err;
+  }
+  for (const char* text : {"", "log:\n  level: info\n", "web: {config_file: web.yml}\n", "  tls_server_config: {}\n"})
+    EXPECT_FALSE(check(text)) << text;
+  EXPECT_FALSE(check_web_config("/no/such.yml"));
+}
+
 TEST(WebConfigTest, ReadsRegularFilesOnly) {
   const Folder folder;
   EXPECT_THAT(load_web_config(folder.path(), nullptr).error(), HasSubstr("no regular file"));
