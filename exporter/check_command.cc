@@ -148,7 +148,13 @@ void check_once(const Options& options) {
     verdict = std::move(sampled->verdict);
   }
   if (!verdict->second_sample) notes.emplace_back("counters could not be compared with an earlier reading");
-  apply_filter(*verdict, {options.check_devices, options.check_only, options.check_classes});
+  const VerdictFilter filter{options.check_devices, options.check_only, options.check_classes};
+  if (const auto device = unknown_device(*verdict, filter))
+    refuse("--device: " + config::Problem{config::ticked(*device), "a device of this host or of the profile",
+                                          config::nearest(*device, verdict->names)}
+                              .text(),
+           kMistake);
+  apply_filter(*verdict, filter);
   finish(render(*verdict, options, notes), exit_code(*verdict, options.check_format), kMistake);
 }
 

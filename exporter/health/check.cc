@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "exporter/catalog/catalog.h"
 #include "exporter/health/expectations.h"
@@ -14,7 +13,7 @@ namespace roce {
 namespace {
 
 constexpr std::string_view kRunbooks = "packaging/docs/checks.md#";
-constexpr std::size_t kMaxFindings = 200;  // of one check; the rest is counted in the last
+constexpr std::size_t kMaxFindings = 200;  // of one check; the last of them stands for the rest
 
 // Calls f for each word of a list separated by blanks.
 template <class F>
@@ -46,6 +45,26 @@ void report_failing_sources(CheckContext& context, const Verdict& verdict) {
   }
 }
 
+// What `check --device` may name.
+void name_devices(const PageView& view, const Profile* profile, Verdict& verdict) {
+  std::set<std::string_view> names;
+  for (const MetricDesc& metric : all_metrics()) {
+    if (!metric.name.ends_with("_info")) continue;
+    for (const Series& series : view.of(metric))
+      for (const std::string_view label : {"device", "netdev", "controller", "bond", "pci_address"})
+        if (const std::string_view value = series.label(label); !value.empty()) names.insert(value);
+  }
+  for (const SourceState& source : verdict.sources)
+    if (!source.device.empty()) names.insert(source.device);
+  verdict.names.assign(names.begin(), names.end());
+  if (profile == nullptr) return;
+  std::set<std::string_view> declared;
+  for (const DeclaredDevice& device : profile->devices)
+    for (const std::string* name : {&device.name, &device.pci_address})
+      if (!name->empty()) declared.insert(*name);
+  verdict.declared.assign(declared.begin(), declared.end());
+}
+
 }  // namespace
 
 const Check* find_check(std::string_view id) {
@@ -58,6 +77,15 @@ std::vector<std::string> check_ids() {
   std::vector<std::string> ids;
   for (const Check& check : all_checks()) ids.emplace_back(check.id);
   return ids;
+}
+
+std::set<std::string_view> collectors_of(const Check& check) {
+  std::set<std::string_view> collectors;
+  each_word(check.reads, [&](std::string_view name) {
+    if (const MetricDesc* metric = find_metric(name); metric != nullptr && metric->collector != "exporter")
+      collectors.insert(metric->collector);
+  });
+  return collectors;
 }
 
 std::vector<History::Watched> watched_families() {
@@ -93,11 +121,7 @@ void CheckContext::run(const Check& check) {
   if (check.judge != nullptr) check.judge(*this);
   // A source that failed leaves its part of the check open, and says so beside what the rest showed.
   if (std::all_of(verdict_.sources.begin(), verdict_.sources.end(), [](const SourceState& s) { return s.ok; })) return;
-  std::set<std::string_view> collectors;
-  each_word(check.reads, [&](std::string_view name) {
-    if (const MetricDesc* metric = find_metric(name); metric != nullptr && metric->collector != "exporter")
-      collectors.insert(metric->collector);
-  });
+  const auto collectors = collectors_of(check);
   for (const SourceState& source : verdict_.sources)
     if (!source.ok && collectors.contains(source.collector))
       verdict_.not_judged.push_back(
@@ -107,11 +131,7 @@ void CheckContext::run(const Check& check) {
 Finding& CheckContext::report(std::string object, std::string found) {
   const auto of_check = std::count_if(verdict_.findings.begin(), verdict_.findings.end(),
                                       [&](const Finding& f) { return f.id == check_->id; });
-  if (static_cast<std::size_t>(of_check) >= kMaxFindings) {
-    Finding& last = verdict_.findings.back();
-    last.object = "others";
-    return last;
-  }
+  auto& findings = static_cast<std::size_t>(of_check) < kMaxFindings ? verdict_.findings : overflow_;
   Finding finding;
   finding.id = check_->id;
   finding.finding_class = check_->finding_class;
@@ -122,8 +142,26 @@ Finding& CheckContext::report(std::string object, std::string found) {
   finding.expected = check_->expected;
   finding.next_step = check_->next_step;
   finding.runbook = std::string(kRunbooks) + std::string(check_->id);
-  verdict_.findings.push_back(std::move(finding));
-  return verdict_.findings.back();
+  findings.push_back(std::move(finding));
+  return findings.back();
+}
+
+void CheckContext::finish() {
+  std::map<std::string, std::pair<std::size_t, Status>> others;  // by check: how many, and the worst
+  for (const Finding& f : overflow_) {
+    auto& [count, worst] = others.try_emplace(f.id, 0, f.severity).first->second;
+    ++count;
+    worst = worse(worst, f.severity);
+  }
+  overflow_.clear();
+  for (const auto& [id, of_check] : others) {
+    const auto last = std::find_if(verdict_.findings.rbegin(), verdict_.findings.rend(),
+                                   [&, &name = id](const Finding& f) { return f.id == name; });
+    if (last == verdict_.findings.rend()) continue;
+    last->found = fmt::format("{} more; the first of them is {}: {}", of_check.first + 1, last->object, last->found);
+    last->object = "others";
+    last->severity = worse(last->severity, of_check.second);
+  }
 }
 
 std::optional<History::Growth> CheckContext::growth(const Series& series, std::chrono::seconds span) {
@@ -171,8 +209,9 @@ bool CheckContext::is_representor(const Series& series) const {
 }
 
 bool CheckContext::reported(std::string_view object) const {
-  return std::any_of(verdict_.findings.begin(), verdict_.findings.end(),
-                     [&](const Finding& f) { return f.id == check_->id && f.object == object; });
+  const auto is_it = [&](const Finding& f) { return f.id == check_->id && f.object == object; };
+  return std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_it) ||
+         std::any_of(overflow_.begin(), overflow_.end(), is_it);
 }
 
 std::string port_of(const Series& series) {
@@ -273,6 +312,8 @@ Verdict judge(const PageView& view, std::vector<SourceState> sources, std::size_
     if (check.id == "source-failing") report_failing_sources(context, verdict);
   }
   if (profile != nullptr) judge_profile(context, *profile, verdict);
+  context.finish();
+  name_devices(view, profile, verdict);
   verdict.second_sample = context.second_sample();
   conclude(verdict);
   return verdict;

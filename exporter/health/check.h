@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,8 @@ struct Check {
 std::span<const Check> all_checks();
 const Check* find_check(std::string_view id);
 std::vector<std::string> check_ids();
+// The collectors whose families a check reads.
+std::set<std::string_view> collectors_of(const Check& check);
 // Families that any check needs over time.
 std::vector<History::Watched> watched_families();
 
@@ -64,8 +67,10 @@ class CheckContext {
   // Runs one check, or says why it cannot be judged.
   void run(const Check& check);
 
-  // A finding of the running check. `severity` and `expected` replace the row's where given.
+  // A finding of the running check, to be changed until the next one. Beyond 200 of a check they are told together, as
+  // "others", by finish().
   Finding& report(std::string object, std::string found);
+  void finish();
 
   // Growth in the last `span`; nothing, and a note that it was not judged, where there is no earlier page.
   std::optional<History::Growth> growth(const Series& series, std::chrono::seconds span);
@@ -90,7 +95,8 @@ class CheckContext {
   Verdict& verdict_;
   const Check* check_ = nullptr;
   bool second_sample_ = true;
-  bool noted_ = false;  // of the running check
+  bool noted_ = false;             // of the running check
+  std::vector<Finding> overflow_;  // beyond those that a check may have
   std::map<std::string, DeviceExpectation, std::less<>> declared_;
 };
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "exporter/health/check.h"
+
 namespace roce {
 namespace {
 
@@ -111,7 +113,25 @@ std::string first_finding(const Verdict& verdict) {
 }  // namespace
 
 void apply_filter(Verdict& verdict, const VerdictFilter& filter) {
+  const auto in = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
+  // The page tells nothing of a device that is missing, not even by which of its names it is declared.
+  const bool of_missing = std::any_of(filter.devices.begin(), filter.devices.end(), [&](const std::string& device) {
+    return in(verdict.declared, device) && !in(verdict.names, device);
+  });
+  std::set<std::string_view> wanted_collectors;
+  for (const std::string& id : filter.checks)
+    if (const Check* check = find_check(id)) wanted_collectors.merge(collectors_of(*check));
+  const auto is_failing_source = [](const Finding& f) { return f.id == "source-failing"; };
+  for (Finding& f : verdict.findings)
+    if (is_failing_source(f) && wanted_collectors.contains(std::string_view(f.object).substr(0, f.object.find('/'))))
+      f.severity = worse(f.severity, Status::kUnknown);
   std::erase_if(verdict.findings, [&](const Finding& f) {
+    if (f.id == "device-missing") return !of_missing && !names_one(f.object, filter.devices);
+    // Without a device in its name it is of all of them.
+    if (is_failing_source(f) && f.severity == Status::kUnknown)
+      return f.object.find('/') != std::string::npos && !names_one(f.object, filter.devices);
     return !listed(filter.checks, f.id) || !listed(filter.classes, f.finding_class) ||
            !names_one(f.object, filter.devices);
   });
@@ -124,6 +144,16 @@ void apply_filter(Verdict& verdict, const VerdictFilter& filter) {
     return !listed(filter.checks, n.id) || (!n.object.empty() && !names_one(n.object, filter.devices));
   });
   conclude(verdict);
+}
+
+std::optional<std::string> unknown_device(const Verdict& verdict, const VerdictFilter& filter) {
+  for (const std::string& device : filter.devices)
+    if (std::find(verdict.names.begin(), verdict.names.end(), device) == verdict.names.end() &&
+        std::find(verdict.declared.begin(), verdict.declared.end(), device) == verdict.declared.end() &&
+        std::none_of(verdict.findings.begin(), verdict.findings.end(),
+                     [&](const Finding& f) { return names_one(f.object, {device}); }))
+      return device;
+  return std::nullopt;
 }
 
 std::string render_verdict_text(const Verdict& verdict, const std::vector<std::string>& notes) {

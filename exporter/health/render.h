@@ -3,6 +3,7 @@
 // Verdicts for people and for other programs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,13 @@ struct VerdictFilter {
   std::vector<std::string> classes;
 };
 
-// Leaves out what the filter does not let through; the status is that of the rest.
+// Leaves out what the filter does not let through; the status is that of the rest. What keeps a verdict from being
+// given always stays: a failing source without which nothing can be said of a device or which a check that was asked
+// for reads, as unknown, and a declared device that is missing.
 void apply_filter(Verdict& verdict, const VerdictFilter& filter);
+
+// The first device of the filter that neither the page nor the profile knows.
+std::optional<std::string> unknown_device(const Verdict& verdict, const VerdictFilter& filter);
 
 // For a terminal of 80 columns. `notes` are lines about how the verdict came about.
 std::string render_verdict_text(const Verdict& verdict, const std::vector<std::string>& notes);

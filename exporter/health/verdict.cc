@@ -119,10 +119,14 @@ std::string to_json(const Verdict& verdict, bool details) {
   for (const NotJudged& n : verdict.not_judged)
     not_judged.push_back(
         {{"id", n.id}, {"object", details ? n.object : std::string()}, {"reason", details ? n.reason : std::string()}});
-  const json result{{"status", to_string(verdict.status)},   {"findings", std::move(findings)},
-                    {"sources", std::move(sources)},         {"waived", std::move(waived)},
-                    {"not_judged", std::move(not_judged)},   {"devices", verdict.devices},
-                    {"second_sample", verdict.second_sample}};
+  json result{{"status", to_string(verdict.status)},   {"findings", std::move(findings)},
+              {"sources", std::move(sources)},         {"waived", std::move(waived)},
+              {"not_judged", std::move(not_judged)},   {"devices", verdict.devices},
+              {"second_sample", verdict.second_sample}};
+  if (details) {
+    result["names"] = verdict.names;
+    result["declared"] = verdict.declared;
+  }
   return result.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -152,6 +156,10 @@ std::optional<Verdict> verdict_from_json(std::string_view text) {
   each_object(root, "not_judged", [&](const json& entry) {
     verdict.not_judged.push_back({text_of(entry, "id"), text_of(entry, "object"), text_of(entry, "reason")});
   });
+  for (const auto& [key, list] : {std::pair("names", &verdict.names), std::pair("declared", &verdict.declared)})
+    if (const auto at = root.find(key); at != root.end() && at->is_array())
+      for (const json& name : *at)
+        if (name.is_string()) list->push_back(name.get<std::string>());
   if (const auto at = root.find("devices"); at != root.end() && at->is_number_unsigned())
     verdict.devices = at->get<std::size_t>();
   if (const auto at = root.find("second_sample"); at != root.end() && at->is_boolean())

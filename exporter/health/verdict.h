@@ -54,6 +54,8 @@ struct Verdict {
   std::vector<SourceState> sources;
   std::vector<Waived> waived;
   std::vector<NotJudged> not_judged;
+  std::vector<std::string> names;     // of devices, netdevs and controllers that the page tells of
+  std::vector<std::string> declared;  // names and PCI addresses of the profile's devices
   std::size_t devices = 0;
   bool second_sample = true;  // false: no earlier page, so that movement of counters was not judged
 };

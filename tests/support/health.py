@@ -100,6 +100,10 @@ def exit_codes():
         for fmt, want in (("text", 1), ("nagios", 1), ("npd", 0)):
             code, out, _ = h.check(f"--format={fmt}", f"--profile.file={profile}")
             expect(code == want, f"{fmt}, warning: {code} {out}")
+        trees.write(h.port() + "/state", "garbled")
+        for words in ([], ["--only=port-down"], ["--class=fault"], ["--device=mlx5_0", "--only=port-down", "--class=drift"]):
+            code, out, err = h.check(*words)
+            expect(code == 3 and "source-failing" in out, f"no state to judge by, {words}: {code} {out} {err}")
 
 
 def mistakes():
@@ -108,9 +112,11 @@ def mistakes():
         bad_profile = h.write("p.yml", "devices:\n  - device: a\n    rat: 1\n")
         bad_config = h.write("c.yml", "web:\n  nothing: 1\n")
         for words in (["--no-such-flag"], ["--format=xml"], ["--format"], ["--window=0s"], ["--window=2"], ["--only=no-such-check"], ["--class=error"], ["--log.level=x"],
-                      ["extra"], [f"--config.file={bad_config}"], ["--profile.file=/no/such/file"], [f"--profile.file={bad_profile}"], ["--format=text", "--format=json"]):
+                      ["extra"], ["--device=mlx5_O"], [f"--config.file={bad_config}"], ["--profile.file=/no/such/file"], [f"--profile.file={bad_profile}"], ["--format=text", "--format=json"]):
             code, out, err = h.check(*words)
             expect(code == 3 and len(err.strip().splitlines()) == 1 and not out, f"check {words}: {code} {out} {err}")
+        code, _, err = h.check("--device=mlx5_O")
+        expect("mlx5_O" in err and "mlx5_0" in err, f"what was not found, and what may have been meant: {err}")
         code, _, err = call("--log.level=info", "check", "--no-such-flag")
         expect(code == 3, f"flags before the command: {code} {err}")
         for command in (["print"], ["--web.listen-address=127.0.0.1:0"]):

@@ -265,6 +265,41 @@ TEST(ExpectationsTest, AStorageDeviceThatIsMissingOrDownIsCritical) {
   EXPECT_EQ(verdict.findings[2].severity, Status::kWarning);
 }
 
+TEST(ExpectationsTest, WhatIsBeyondTheLimitOfACheckTouchesNoOther) {
+  std::string text = "devices:\n";
+  for (int i = 0; i < 200; ++i) text += "  - {device: gone" + std::to_string(i) + ", role: compute}\n";
+  text += "  - {device: mlx5_0, role: compute, firmware: \"99.9\"}\n";
+  for (int i = 200; i < 203; ++i)
+    text += "  - {device: gone" + std::to_string(i) + ", role: " + (i == 201 ? "storage" : "compute") + "}\n";
+  const auto profile = parse_profile(text, "p.yml");
+  ASSERT_TRUE(profile.has_value()) << profile.error();
+  Bench bench;
+  bench.page({kInfo, kUp});
+  const Verdict verdict = bench.judge(&*profile);
+  ASSERT_EQ(verdict.findings.size(), 201U);
+  EXPECT_EQ(verdict.status, Status::kCritical);
+  EXPECT_EQ(verdict.findings[0].object, "others");
+  EXPECT_EQ(verdict.findings[0].severity, Status::kCritical);
+  EXPECT_EQ(verdict.findings[0].found, "4 more; the first of them is gone199: no such RDMA device");
+  const auto firmware = std::find_if(verdict.findings.begin(), verdict.findings.end(),
+                                     [](const Finding& f) { return f.id == "firmware"; });
+  ASSERT_NE(firmware, verdict.findings.end());
+  EXPECT_EQ(firmware->object, "mlx5_0");
+  EXPECT_EQ(firmware->found, "28.1");
+}
+
+TEST(ExpectationsTest, TheVerdictKnowsWhichDevicesThereAre) {
+  const auto profile =
+      parse_profile("devices: [{pci_address: \"0000:99:00.0\", device: mlx5_9}, {device: mlx5_0}]\n", "p.yml");
+  ASSERT_TRUE(profile.has_value()) << profile.error();
+  Bench bench;
+  bench.sources.push_back({"qp", "mlx5_1", true, "", ""});
+  bench.page({kInfo, kUp});
+  const Verdict verdict = bench.judge(&*profile);
+  EXPECT_THAT(verdict.names, testing::ElementsAre("0000:17:00.0", "mlx5_0", "mlx5_1"));
+  EXPECT_THAT(verdict.declared, testing::ElementsAre("0000:99:00.0", "mlx5_0", "mlx5_9"));
+}
+
 TEST(ExpectationsTest, ADeclaredLowerRateIsNoFindingAmongFasterSiblings) {
   const auto profile = parse_profile("devices: [{device: mlx5_0, rate: 100}]\n", "p.yml");
   ASSERT_TRUE(profile.has_value()) << profile.error();

@@ -107,11 +107,76 @@ TEST(FilterTest, ByDeviceCheckAndClass) {
   EXPECT_EQ(v.findings.size(), 1U);
 }
 
+Finding failing_source(const std::string& object, Status severity) {
+  return {"source-failing", "unknown", severity, object, "", "timeout", "", "", "", ""};
+}
+
+TEST(FilterTest, WhatKeepsAVerdictFromBeingGivenStays) {
+  // Without the state of the port nothing is known of it, whatever else is asked for.
+  Verdict state = sample();
+  state.findings = {failing_source("rdma_port/mlx5_0", Status::kUnknown)};
+  for (const VerdictFilter& filter : {VerdictFilter{{}, {"port-down"}, {}}, VerdictFilter{{}, {}, {"fault"}},
+                                      VerdictFilter{{"mlx5_0"}, {"max-read-request"}, {"drift"}}}) {
+    Verdict v = state;
+    apply_filter(v, filter);
+    EXPECT_EQ(v.status, Status::kUnknown);
+    EXPECT_EQ(exit_code(v, "text"), 3);
+  }
+  Verdict other = state;
+  other.sources.push_back({"rdma_port", "mlx5_1", true, "", ""});
+  apply_filter(other, {{"mlx5_1"}, {"port-down"}, {}});
+  EXPECT_EQ(other.status, Status::kOk);
+
+  // The list of devices is no device's own.
+  Verdict list = sample();
+  list.findings = {failing_source("inventory", Status::kUnknown)};
+  apply_filter(list, {{"mlx5_0"}, {"port-down"}, {}});
+  EXPECT_EQ(list.status, Status::kUnknown);
+
+  // A source that only some checks read: unknown for those, of no interest for others.
+  for (const auto& [check, status] :
+       {std::pair("pcie-degraded", Status::kUnknown), std::pair("port-down", Status::kOk)}) {
+    ASSERT_NE(find_check(check), nullptr) << check;
+    Verdict v = sample();
+    v.findings = {failing_source("pcie/mlx5_1", Status::kWarning)};
+    apply_filter(v, {{}, {check}, {}});
+    EXPECT_EQ(v.status, status) << check;
+  }
+
+  // A declared device that is missing, by any of its names.
+  Verdict missing = sample();
+  missing.names = {"mlx5_0"};
+  missing.declared = {"0000:3b:00.0", "mlx5_0", "mlx5_7"};
+  missing.findings = {{"device-missing", "fault", Status::kCritical, "0000:3b:00.0", "", "", "", "", "", ""}};
+  for (const auto& [device, status] :
+       {std::pair("mlx5_7", Status::kCritical), std::pair("0000:3b:00.0", Status::kCritical),
+        std::pair("mlx5_0", Status::kOk)}) {
+    Verdict v = missing;
+    apply_filter(v, {{device}, {"port-down"}, {"drift"}});
+    EXPECT_EQ(v.status, status) << device;
+  }
+}
+
+TEST(FilterTest, ADeviceThatNobodyKnowsIsNamed) {
+  Verdict v = sample();
+  v.names = {"eth0", "mlx5_0"};
+  v.declared = {"0000:3b:00.0"};
+  v.findings[0].object = "nvme0 (mlx5_7/1)";
+  for (const char* known : {"eth0", "mlx5_0", "0000:3b:00.0", "nvme0", "mlx5_7"})
+    EXPECT_FALSE(unknown_device(v, {{known}, {}, {}})) << known;
+  EXPECT_EQ(unknown_device(v, {{"mlx5_0", "mlx5_O"}, {}, {}}), "mlx5_O");
+  EXPECT_FALSE(unknown_device(v, {}));
+}
+
 TEST(JsonTest, GoesThereAndBack) {
-  const Verdict before = sample();
+  Verdict before = sample();
+  before.names = {"mlx5_0"};
+  before.declared = {"0000:3b:00.0"};
   const auto after = verdict_from_json(to_json(before, true));
   ASSERT_TRUE(after);
   EXPECT_EQ(to_json(*after, true), to_json(before, true));
+  EXPECT_EQ(after->names, before.names);
+  EXPECT_EQ(to_json(before, false).find("mlx5_0"), std::string::npos);
   for (const char* text :
        {"", "x", "[]", "{}", R"({"status":"fine","findings":[],"sources":[]})", R"({"status":"ok"})"})
     EXPECT_FALSE(verdict_from_json(text)) << text;
