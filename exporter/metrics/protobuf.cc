@@ -72,7 +72,9 @@ void add_native(protozero::pbf_builder<HistogramField>& out, const Histogram& hi
 
 void add_histogram(protozero::pbf_builder<MetricField>& metric, const Histogram& histogram) {
   protozero::pbf_builder<HistogramField> out(metric, MetricField::kHistogram);
-  out.add_uint64(HistogramField::kSampleCount, histogram.count());
+  // What is recorded while a snapshot is taken may be in one kind of buckets alone; a server refuses a native histogram
+  // whose count is not the sum of its buckets.
+  out.add_uint64(HistogramField::kSampleCount, histogram.native ? histogram.native_count() : histogram.count());
   out.add_double(HistogramField::kSampleSum, histogram.sum);
   std::uint64_t cumulative = 0;
   for (std::size_t i = 0; i < histogram.counts.size(); ++i) {

@@ -262,6 +262,19 @@ TEST(ProtobufTest, WritesClassicAndNativeBuckets) {
             " span -150+2 span 1+1 span 149+1 d2 d3 d-4 d0\n");
 }
 
+TEST(ProtobufTest, TheCountOfANativeHistogramIsThatOfItsBuckets) {
+  SampleBatch batch;
+  Histogram h = histogram({1, 0, 2, 3, 4}, 12.5);
+  batch.add(kLatency, {"classic", "b"}, h);
+  h.native = true;
+  h.buckets = {{-150, 2}, {-149, 6}};  // two of the ten came between the two looks
+  batch.add(kLatency, {"native", "b"}, h);
+  const SampleBatch* const one[] = {&batch};
+  const std::string page = words(render_protobuf(one));
+  EXPECT_NE(page.find("device=classic peer=b histogram count=10 "), std::string::npos) << page;
+  EXPECT_NE(page.find("device=native peer=b histogram count=8 "), std::string::npos) << page;
+}
+
 TEST(ProtobufTest, APageWithoutHistogramsStaysText) {
   SampleBatch batch;
   batch.add(kGauge, {}, 1);
