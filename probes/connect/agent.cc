@@ -15,6 +15,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
+#include <utility>
 
 #include "probes/connect/wire.h"
 #include "probes/connect/worker.h"
@@ -42,6 +44,30 @@ std::array<std::uint8_t, 16> code_of(const Key& key, std::span<const std::uint8_
   return code;
 }
 
+// How long a killed process may take to end. One that hangs in the kernel does not, and keeps its devices.
+constexpr std::chrono::milliseconds kEndTime{2000};
+// Within which the forked process answers.
+constexpr std::chrono::milliseconds kAnswerTime = kEndTime + std::chrono::milliseconds(1000);
+// Within which the worker is ready.
+constexpr std::chrono::milliseconds kReadyTime{10000};
+
+// Kills a child and waits for its end; false when it does not come.
+bool end_child(pid_t child) {
+  (void)kill(child, SIGKILL);
+  for (std::chrono::milliseconds waited{0}; waited < kEndTime; ++waited) {
+    const pid_t ended = waitpid(child, nullptr, WNOHANG);
+    if (ended == child || (ended < 0 && errno != EINTR)) return true;
+    const timespec millisecond{0, 1'000'000};
+    (void)nanosleep(&millisecond, nullptr);
+  }
+  return false;
+}
+
+bool readable_within(int fd, std::chrono::milliseconds time) {
+  pollfd entry{fd, POLLIN, 0};
+  return poll(&entry, 1, static_cast<int>(time.count())) == 1;
+}
+
 // The forked process that forks: no thread, no lock, nothing but this loop.
 [[noreturn]] void serve(int control) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -57,12 +83,10 @@ std::array<std::uint8_t, 16> code_of(const Key& key, std::span<const std::uint8_
     int fd = -1;
     char command = 0;
     if (!receive_command(control, command, fd)) break;
-    if (worker > 0) {
-      (void)kill(worker, SIGKILL);
-      (void)waitpid(worker, nullptr, 0);
-      worker = -1;
-    }
-    if (command == kStartWorker && fd >= 0) {
+    // There is one worker at most, also where one hangs.
+    if (worker > 0 && end_child(worker)) worker = -1;
+    bool good = worker < 0;
+    if (good && command == kStartWorker && fd >= 0) {
       worker = fork();
       if (worker == 0) {
         (void)::close(control);
@@ -70,9 +94,10 @@ std::array<std::uint8_t, 16> code_of(const Key& key, std::span<const std::uint8_
         run_connect_worker(fd);
         _exit(0);
       }
+      good = worker > 0;
     }
     if (fd >= 0) (void)::close(fd);
-    const char answer = worker > 0 || command == kStopWorker ? 1 : 0;
+    const char answer = good ? 1 : 0;
     if (send(control, &answer, 1, MSG_NOSIGNAL) != 1) break;
   }
   if (worker > 0) (void)kill(worker, SIGKILL);
@@ -117,6 +142,14 @@ bool greeting_good(std::span<const std::uint8_t> bytes, std::span<const Key> key
 }
 
 Result<std::unique_ptr<ConnectAgent>> ConnectAgent::start() {
+  std::unique_ptr<ConnectAgent> agent(new ConnectAgent);
+  ROCE_TRY_VOID(agent->begin());
+  return agent;
+}
+
+// Later than at the start there are other threads, whose locks the child finds as they were. It takes none but those of
+// malloc, which the C library puts right, and of libraries that this process does not use otherwise.
+Result<void> ConnectAgent::begin() {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno(errno, "socket pair");
   const pid_t pid = fork();
@@ -131,68 +164,84 @@ Result<std::unique_ptr<ConnectAgent>> ConnectAgent::start() {
     serve(pair[1]);
   }
   (void)::close(pair[1]);
-  return std::unique_ptr<ConnectAgent>(new ConnectAgent(pair[0], pid));
+  control_ = pair[0];
+  process_ = pid;
+  return {};
+}
+
+// The child, dead or not what it should be, goes, and its worker with it.
+void ConnectAgent::abandon() {
+  if (control_ < 0) return;
+  (void)::close(std::exchange(control_, -1));
+  (void)end_child(process_.exchange(-1));
+}
+
+std::optional<bool> ConnectAgent::ask(char command, int fd) {
+  char answer = 0;
+  if (control_ >= 0 && send_command(control_, command, fd) && readable_within(control_, kAnswerTime) &&
+      recv(control_, &answer, 1, MSG_DONTWAIT) == 1)
+    return answer == 1;
+  abandon();
+  return std::nullopt;
 }
 
 ConnectAgent::~ConnectAgent() {
-  close();
-  (void)::close(control_);
-  (void)waitpid(pid_, nullptr, 0);
+  (void)close();
+  const std::lock_guard lock(mutex_);
+  abandon();
 }
 
-void ConnectAgent::close() {
+bool ConnectAgent::close() {
   // Whoever waits for the worker finds it gone, and gives the mutex back.
   {
     const std::lock_guard lock(socket_mutex_);
     if (const int fd = worker_.load(); fd >= 0) (void)shutdown(fd, SHUT_RDWR);
   }
   const std::lock_guard lock(mutex_);
-  close_locked();
+  return close_locked();
 }
 
-void ConnectAgent::close_locked() {
-  if (worker_ < 0) return;
+bool ConnectAgent::close_locked() {
+  if (worker_ < 0 && !hangs_) return true;
   {
     const std::lock_guard lock(socket_mutex_);
-    (void)::close(worker_.exchange(-1));
+    if (const int fd = worker_.exchange(-1); fd >= 0) (void)::close(fd);
   }
-  char answer = 0;
-  if (send_command(control_, kStopWorker, -1)) (void)recv(control_, &answer, 1, 0);
+  const auto gone = ask(kStopWorker, -1);
+  hangs_ = gone.has_value() && !*gone;
+  return gone.value_or(false);
 }
 
 Result<std::vector<std::uint16_t>> ConnectAgent::open(std::span<const Gid> listen_on, std::span<const Key> keys,
                                                       std::uint32_t epoch) {
   const std::lock_guard lock(mutex_);
-  close_locked();
-  int pair[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno(errno, "socket pair");
-  char started = 0;
-  const bool told =
-      send_command(control_, kStartWorker, pair[1]) && recv(control_, &started, 1, 0) == 1 && started == 1;
-  (void)::close(pair[1]);
-  if (!told) {
+  (void)close_locked();
+  if (hangs_) return fail(ErrorKind::kBusy, "the last process of rdma_cm hangs in the kernel");
+  // A child that is dead is found out by asking it.
+  for (int attempt = 0;; ++attempt) {
+    if (control_ < 0) ROCE_TRY_VOID(begin());
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno(errno, "socket pair");
+    const auto started = ask(kStartWorker, pair[1]);
+    (void)::close(pair[1]);
+    if (started == true) {
+      worker_ = pair[0];
+      break;
+    }
     (void)::close(pair[0]);
-    return fail(ErrorKind::kIo, "the process of rdma_cm did not start");
+    if (started.has_value() || attempt > 0) return fail(ErrorKind::kIo, "the process of rdma_cm did not start");
   }
-  worker_ = pair[0];
   WorkerSetup setup{};
   setup.epoch = epoch;
-  for (const Key& key : keys.first(std::min<std::size_t>(keys.size(), 2))) {
-    if (key.secret.size() > sizeof setup.keys[0].secret) continue;
-    WorkerSetup::Secret& to = setup.keys[setup.key_count++];
-    to.id = key.id;
-    to.bytes = static_cast<std::uint8_t>(key.secret.size());
-    std::copy(key.secret.begin(), key.secret.end(), to.secret);
-    to.not_after = std::chrono::duration_cast<std::chrono::seconds>(key.not_after.time_since_epoch()).count();
-  }
+  put_keys(setup, keys);
   for (const Gid& gid : listen_on.first(std::min<std::size_t>(listen_on.size(), kMaxListeners)))
     setup.listen_on[setup.listener_count++] = gid;
   WorkerPorts ports{};
   errno = 0;
-  if (send(worker_, &setup, sizeof setup, MSG_NOSIGNAL) != sizeof setup ||
-      recv(worker_, &ports, sizeof ports, 0) != sizeof ports) {
+  if (send(worker_, &setup, sizeof setup, MSG_NOSIGNAL) != sizeof setup || !readable_within(worker_, kReadyTime) ||
+      recv(worker_, &ports, sizeof ports, MSG_DONTWAIT) != sizeof ports) {
     const int err = errno_or(EIO);
-    close_locked();
+    (void)close_locked();
     return fail_errno(err, "the process of rdma_cm");
   }
   OPENSSL_cleanse(&setup, sizeof setup);
@@ -206,11 +255,10 @@ Result<ConnectOutcome> ConnectAgent::connect(const Gid& from, const Gid& to, std
   const WorkerRequest request{from, to, port, epoch, static_cast<std::uint32_t>(deadline.count())};
   if (send(worker_, &request, sizeof request, MSG_NOSIGNAL) != sizeof request) return fail_errno(errno, "rdma_cm");
   // Answering is the worker's; a call of it that hangs in the kernel must not hang this.
-  pollfd fd{worker_, POLLIN, 0};
   WorkerAnswer answer{};
-  if (poll(&fd, 1, static_cast<int>(deadline.count()) + 2000) != 1 ||
+  if (!readable_within(worker_, deadline + std::chrono::milliseconds(2000)) ||
       recv(worker_, &answer, sizeof answer, MSG_DONTWAIT) != sizeof answer) {
-    close_locked();
+    (void)close_locked();
     return fail(ErrorKind::kTimeout, "rdma_cm: no answer");
   }
   return ConnectOutcome{answer.connected != 0, answer.nanoseconds, static_cast<Failure>(answer.failure)};

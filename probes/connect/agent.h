@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,30 +33,37 @@ struct ConnectOutcome {
 
 class ConnectAgent {
  public:
-  // Forks; call it while the process has one thread, or none that holds a lock.
+  // Forks; call it while the process has one thread, so that the child begins without anybody's locks.
   static Result<std::unique_ptr<ConnectAgent>> start();
   ~ConnectAgent();
   ConnectAgent(const ConnectAgent&) = delete;
   ConnectAgent& operator=(const ConnectAgent&) = delete;
 
-  // Begins to work with these keys; whatever worked before is ended. Answers connections to `listen_on`, if any, and
-  // says at which port.
+  // Begins to work with these keys; whatever worked before is ended, and a child that died is forked anew. Answers
+  // connections to `listen_on`, if any, and says at which port. Blocks for 20 s at most.
   Result<std::vector<std::uint16_t>> open(std::span<const Gid> listen_on, std::span<const Key> keys,
                                           std::uint32_t epoch);
-  // Ends the worker and waits until it is gone: no device is held any more.
-  // Cuts off a connect() of another thread.
-  void close();
+  // Ends the worker and waits until it is gone, a few seconds at most. True: no device is held any more; false: it
+  // hangs in the kernel. Cuts off a connect() of another thread.
+  bool close();
   // Blocks for the deadline at most. `epoch` is the peer's.
   Result<ConnectOutcome> connect(const Gid& from, const Gid& to, std::uint16_t port, std::uint32_t epoch,
                                  std::chrono::milliseconds deadline);
 
+  int process() const { return process_; }  // of the child; -1: none
+
  private:
-  ConnectAgent(int control, int pid) : control_(control), pid_(pid) {}
-  void close_locked();
+  ConnectAgent() = default;
+  // With mutex_ held, but for begin() at the start.
+  Result<void> begin();
+  void abandon();
+  bool close_locked();
+  std::optional<bool> ask(char command, int fd);  // nothing: the child does not answer, and was ended
 
   std::mutex mutex_;  // of one conversation at a time with the worker
-  const int control_;
-  const int pid_;
+  int control_ = -1;
+  std::atomic<int> process_{-1};
+  bool hangs_ = false;           // the last worker did not end
   std::mutex socket_mutex_;      // of its closing
   std::atomic<int> worker_{-1};  // socket to the worker
 };

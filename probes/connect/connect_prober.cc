@@ -31,7 +31,7 @@ ConnectProber::ConnectProber(const Verbs& clocks, std::unique_ptr<ConnectAgent> 
 
 void ConnectProber::stop() {
   stopping_.store(true);
-  agent_->close();
+  (void)agent_->close();
   wake(wake_);
   if (thread_.joinable()) thread_.join();
 }
@@ -44,7 +44,10 @@ ConnectProber::~ConnectProber() {
 void ConnectProber::set_peers(std::vector<std::shared_ptr<PeerRecord>> peers, std::uint64_t interval) {
   const std::lock_guard lock(mutex_);
   // One a minute and peer is the most that is decent, whatever was asked for.
-  interval_ = interval == 0 ? 0 : std::max<std::uint64_t>(interval, 10 * kSecond);
+  const std::uint64_t next_interval = interval == 0 ? 0 : std::max<std::uint64_t>(interval, 10 * kSecond);
+  // Turned on or off: there is a worker or there is none.
+  if ((interval_ == 0) != (next_interval == 0)) changed_ = true;
+  interval_ = next_interval;
   std::map<std::uint64_t, Work> next;
   for (auto& peer : peers) {
     if (peer->peer.rotating) continue;
@@ -83,17 +86,17 @@ void ConnectProber::learn(std::uint64_t peer, const Endpoint& endpoint) {
   if (const auto found = work_.find(peer); found != work_.end()) found->second.endpoint = endpoint;
 }
 
-void ConnectProber::close() {
+bool ConnectProber::close() {
   {
     const std::lock_guard lock(mutex_);
     ends_.clear();
     changed_ = false;
     open_ = false;
   }
-  agent_->close();  // cuts a connection off that is being made
+  (void)agent_->close();  // cuts a connection off that is being made
   // Whoever is in reopen() with what was before has to be through, and what he opened closed again.
   const std::lock_guard agent_lock(agent_mutex_);
-  agent_->close();
+  return agent_->close();
 }
 
 void ConnectProber::reopen() {
@@ -102,7 +105,7 @@ void ConnectProber::reopen() {
   std::vector<Key> keys;
   {
     const std::lock_guard lock(mutex_);
-    if (!changed_) return;
+    if (!changed_ || clocks_.now() < open_after_) return;
     changed_ = false;
     ends = ends_;
     keys = keys_;
@@ -111,7 +114,7 @@ void ConnectProber::reopen() {
   }
   std::map<std::string, std::uint16_t> ports;
   if (ends.empty() || keys.empty()) {
-    agent_->close();
+    (void)agent_->close();
     on_ports_(ports);
     return;
   }
@@ -124,9 +127,15 @@ void ConnectProber::reopen() {
     }
   const auto opened = agent_->open(listen_on, keys, epoch_);
   if (!opened) {
-    log::warn("connect probe", {{"error", opened.error().message()}});
+    if (failures_ == 0) log::warn("connect probe", {{"error", opened.error().message()}});
+    open_after_ = clocks_.now() + std::min<std::uint64_t>(60, 1ULL << std::min(failures_, 6U)) * kSecond;
+    ++failures_;
+    const std::lock_guard lock(mutex_);
+    changed_ = true;
     return;
   }
+  if (failures_ != 0) log::info("connect probe goes on", {{"failures", failures_}});
+  failures_ = 0;
   for (std::size_t i = 0; i < std::min(names.size(), opened->size()); ++i) ports[names[i]] = (*opened)[i];
   {
     const std::lock_guard lock(mutex_);

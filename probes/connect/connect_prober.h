@@ -40,7 +40,9 @@ class ConnectProber {
   void set_keys(std::vector<Key> keys);
   void set_local(std::vector<LocalEnd> ends);  // of the devices that are open
   void learn(std::uint64_t peer, const Endpoint& endpoint);
-  void close();  // returns when no device is held; open again after the next set_local()
+  // Returns when no device is held; false: one is, by a process that hangs in the kernel. Open again after the next
+  // set_local().
+  bool close();
 
  private:
   struct Work {
@@ -65,6 +67,9 @@ class ConnectProber {
   std::vector<LocalEnd> ends_;
   std::vector<Key> keys_;
   std::uint64_t interval_ = 0;
+  // Of opening, by the thread alone: how often it failed in a row, and when it is tried again.
+  std::uint32_t failures_ = 0;
+  std::uint64_t open_after_ = 0;
   std::map<std::uint64_t, Work> work_;
   Random random_;
   std::thread thread_;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "probes/engine.h"
 
@@ -19,13 +21,16 @@ bool receive_command(int socket, char& command, int& fd);
 struct WorkerSetup {
   struct Secret {
     std::uint8_t id, bytes;
-    std::uint8_t secret[128];
-    std::int64_t not_after;  // seconds of CLOCK_REALTIME
+    std::uint8_t secret[64];  // a longer one as its digest, which HMAC-SHA-256 takes for the same key
+    std::int64_t not_after;   // seconds of CLOCK_REALTIME
   };
   std::uint32_t epoch, key_count, listener_count;
   Secret keys[2];
   Gid listen_on[kMaxListeners];
 };
+void put_keys(WorkerSetup& setup, std::span<const Key> keys);
+std::vector<Key> keys_of(const WorkerSetup& setup);
+
 struct WorkerPorts {
   std::uint16_t port[kMaxListeners];  // 0: could not listen
 };

@@ -102,19 +102,7 @@ class Worker {
     WorkerSetup setup{};
     if (recv(socket_, &setup, sizeof setup, 0) != sizeof setup) return;
     epoch_ = setup.epoch;
-    for (std::uint32_t i = 0; i < std::min<std::uint32_t>(setup.key_count, 2); ++i) {
-      const WorkerSetup::Secret& from = setup.keys[i];
-      Key key;
-      key.id = from.id;
-      key.secret.assign(from.secret, from.secret + std::min<std::size_t>(from.bytes, sizeof from.secret));
-      // Dates beyond what the clock counts are "never".
-      const std::int64_t most = std::chrono::duration_cast<std::chrono::seconds>(
-                                    std::chrono::system_clock::time_point::max().time_since_epoch())
-                                    .count() -
-                                1;
-      key.not_after = std::chrono::system_clock::time_point(std::chrono::seconds(std::min(from.not_after, most)));
-      keys_.push_back(std::move(key));
-    }
+    keys_ = keys_of(setup);
     WorkerPorts ports{};
     channel_ = rdma_create_event_channel();
     if (channel_ != nullptr) {
