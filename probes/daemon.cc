@@ -184,8 +184,7 @@ class Daemon {
 
  private:
   void take_peers(const std::vector<Peer>& peers) {
-    rotating_.retire(engine_->stats(), peers);
-    engine_->set_peers(peers);
+    rotating_.change(*engine_, peers);
     log::info("peers chosen", {{"peers", peers.size()}});
   }
 
@@ -304,12 +303,12 @@ int serve(const Options& options, const ReadOptions& read_options) {
     }
     exchange = std::move(*started);
   }
-  std::unique_ptr<ControlSocket> control;
+  std::unique_ptr<ControlServer> control;
   if (!options.control_socket.empty()) {
     auto opened =
-        ControlSocket::open(options.control_socket, {{"/-/release", {"POST"}, [&daemon](const web::Request& request) {
-                                                        return answer_release(daemon.context(), request);
-                                                      }}});
+        open_control(options.control_socket, {{"/-/release", {"POST"}, [&daemon](const web::Request& request) {
+                                                 return answer_release(daemon.context(), request);
+                                               }}});
     if (!opened) {
       std::fprintf(stderr, "roce_prober: control socket: %s\n", opened.error().message().c_str());
       leave(2);

@@ -27,7 +27,6 @@ namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kLookAtPort = 10 * kSecond;
-constexpr std::uint32_t kMaxBurst = 1000;
 constexpr std::uint32_t kMaxBurstGap = 10'000;  // ms
 constexpr std::size_t kMaxBursts = 4;
 constexpr std::uint32_t kFreeBurst = 100;
@@ -130,6 +129,8 @@ class EngineImpl final : public Engine {
   }
 
   void set_settings(const EngineSettings& settings) override {
+    if (!connects_ && settings.connect_interval.count() > 0)
+      log::warn("the connect probe is turned on by a restart only", {{"key", "probes.connect_interval"}});
     bool responder_changed = false;
     {
       const std::lock_guard lock(peers_mutex_);
@@ -175,15 +176,16 @@ class EngineImpl final : public Engine {
     if (duration.count() < 0) return fail(ErrorKind::kMalformed, "release: a time of less than 0 s");
     const std::lock_guard lock(lifecycle_mutex_);
     released_until_ = verbs_.now() + nanoseconds(duration);
-    if (connects_) connects_->close();
+    const bool gone = !connects_ || connects_->close();
     for (auto& unit : units_) {
       unit->close_session();
       unit->open_after = 0;
       unit->failures = 0;
       unit->set_status("released", "");
     }
-    log::info("released every device", {{"seconds", duration.count()}});
     wake(wake_);
+    if (!gone) return fail(ErrorKind::kBusy, "a process of rdma_cm hangs in the kernel and may hold a device");
+    log::info("released every device", {{"seconds", duration.count()}});
     return {};
   }
 
@@ -234,7 +236,6 @@ void EngineImpl::rebuild_records() {
   std::vector<std::shared_ptr<PeerRecord>> records;
   std::map<std::string, KeptPeer> kept;
   std::map<std::string, std::size_t> per_device;
-  std::map<std::string, std::size_t> rotating;
   const bool same_labels = labels_.labels == settings_.labels && labels_.hop_limit == settings_.hop_limit;
   labels_.labels = settings_.labels;
   labels_.hop_limit = settings_.hop_limit;
@@ -246,10 +247,9 @@ void EngineImpl::rebuild_records() {
       ++refused_;
       continue;
     }
-    // Rotating peers come and go in places that keep their counters, for all are told as one.
-    std::string key = peer.rotating
-                          ? fmt::format("\n{}\n{}\n{}", peer.device, peer.port, rotating[peer.device]++)
-                          : fmt::format("{}\n{}\n{}\n{}", peer.name, peer.device, peer.port, peer.remote_device);
+    // Whoever adds up the rotating ones takes over what one had that stops being one.
+    std::string key = fmt::format("{}\n{}\n{}\n{}\n{}", peer.name, peer.device, peer.port, peer.remote_device,
+                                  peer.rotating ? "rotating" : "fixed");
     if (kept.contains(key)) continue;  // the same peer twice
     KeptPeer mine;
     if (const auto before = kept_.find(key); before != kept_.end()) mine = before->second;
@@ -386,7 +386,7 @@ std::uint64_t EngineImpl::supervise_once() {
     unit->responder().keys().collect();
     if (unit->must_close(look)) {
       log::warn("device closed", {{"device", unit->record().device}});
-      if (connects_) connects_->close();
+      if (connects_ && !connects_->close()) log::warn("a process of rdma_cm hangs in the kernel");
       unit->close_session();
       unit->failures = 0;
       unit->open_after = now + kSecond / 5;
@@ -444,6 +444,7 @@ EngineStats EngineImpl::stats() const {
     device.local_delay = record.local_delay.snapshot();
     device.loopback_failures = record.loopback_failures.get();
     device.registration_failures = record.registration_failures.get();
+    device.skipped = record.skipped.get();
     device.qp_repairs = record.qp_repairs.get() + record.responder_repairs.get();
     device.ah_refreshes = record.ah_refreshes.get();
     device.ah_refresh_recovered = record.ah_refresh_recovered.get();
@@ -556,8 +557,8 @@ void EngineImpl::restore_baselines(std::string_view text) {
 }
 
 Result<BurstResult> EngineImpl::burst(const BurstSpec& spec) {
-  if (spec.count == 0 || spec.count > kMaxBurst)
-    return fail(ErrorKind::kMalformed, fmt::format("count {}: 1 to {} are allowed", spec.count, kMaxBurst));
+  if (spec.count == 0 || spec.count > kMostBurstProbes)
+    return fail(ErrorKind::kMalformed, fmt::format("count {}: 1 to {} are allowed", spec.count, kMostBurstProbes));
   const std::uint32_t least = spec.kind == BurstSpec::Kind::kRead ? 1 : kPacketBytes;
   if (spec.size < least || spec.size > kMaxPacketBytes)
     return fail(ErrorKind::kMalformed,

@@ -168,7 +168,7 @@ struct DeviceStats {
   std::string error;  // why it is not active
   bool hardware_timestamps = false;
   HistogramSnapshot loopback_rtt, registration, scheduler_lag, local_delay;
-  std::uint64_t loopback_failures = 0, registration_failures = 0;
+  std::uint64_t loopback_failures = 0, registration_failures = 0, skipped = 0;
   std::uint64_t qp_repairs = 0, ah_refreshes = 0, ah_refresh_recovered = 0, endpoint_refreshes = 0;
   double throttle = 1;          // share of the configured rate that is sent
   double interval_seconds = 0;  // between probes of a pair and class as it is now
@@ -183,7 +183,8 @@ struct EngineStats {
   std::uint64_t refused_peers = 0;  // beyond 64 of a device
 };
 
-// A burst for /probe and `ping`.
+inline constexpr std::uint32_t kMostBurstProbes = 1000;
+// A burst for /probe and `ping`: of at most kMostBurstProbes.
 struct BurstSpec {
   std::string peer;
   std::uint32_t count = 10;

@@ -86,6 +86,18 @@ Result<void> make_room(const std::string& path, const sockaddr_un& address) {
 
 Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& path, Handler handler,
                                                             unsigned threads) {
+  Form form;
+  form.end = "\n";
+  form.too_long = "error the request is longer than 4096 bytes\n";
+  form.answer = [handler = std::move(handler)](std::string_view line) {
+    const std::size_t blank = std::min(line.find(' '), line.size());
+    const auto result = handler(line.substr(0, blank), line.substr(std::min(line.size(), blank + 1)));
+    return result ? "ok\n" + *result : "error " + result.error() + "\n";
+  };
+  return start(path, std::move(form), threads);
+}
+
+Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& path, Form form, unsigned threads) {
   ROCE_TRY(const sockaddr_un address, address_of(path));
   ROCE_TRY_VOID(make_room(path, address));
   Descriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -94,7 +106,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
   if (::bind(listener.get(), any, sizeof address) != 0) return fail_errno(errno, path);
   std::unique_ptr<ControlServer> server(new ControlServer());
   server->path_ = path;
-  server->handler_ = std::move(handler);
+  server->form_ = std::move(form);
   // Nobody can connect before listen(), so that the mode holds from the first client on.
   if (::chmod(path.c_str(), 0660) != 0 || ::listen(listener.get(), 16) != 0) return fail_errno(errno, path);
   server->stop_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -137,9 +149,9 @@ void ControlServer::serve() {
 void ControlServer::answer(int client) {
   std::string request;
   const auto deadline = Clock::now() + kPatience;
-  while (request.find('\n') == std::string::npos) {
+  while (request.find(form_.end) == std::string::npos) {
     if (request.size() > kMaxRequest) {
-      send_all(client, "error the request is longer than 4096 bytes\n", kPatience);
+      send_all(client, form_.too_long, kPatience);
       return;
     }
     if (!wait_for(client, POLLIN, deadline)) return;
@@ -149,13 +161,7 @@ void ControlServer::answer(int client) {
     if (n <= 0) return;
     request.append(buffer, static_cast<std::size_t>(n));
   }
-  const std::string_view line = std::string_view(request).substr(0, request.find('\n'));
-  const std::size_t blank = std::min(line.find(' '), line.size());
-  const auto result = handler_(line.substr(0, blank), line.substr(std::min(line.size(), blank + 1)));
-  if (result)
-    send_all(client, "ok\n" + *result, kPatience);
-  else
-    send_all(client, "error " + result.error() + "\n", kPatience);
+  send_all(client, form_.answer(std::string_view(request).substr(0, request.find(form_.end))), kPatience);
 }
 
 Result<std::string> ask_control(const std::string& path, std::string_view request, std::chrono::milliseconds timeout,

@@ -333,17 +333,22 @@ bool EchoProber::send(PeerRecord& peer, std::size_t index, Purpose purpose, std:
   return true;
 }
 
+void EchoProber::skip(PairRecord& pair, std::uint64_t probes) {
+  pair.skipped.add(probes);
+  record_.skipped.add(probes);  // the device's own: peers leave
+}
+
 void EchoProber::send_probe(PeerRecord& peer, std::size_t index, std::uint64_t scheduled, std::uint64_t now) {
   PairRecord& pair = *peer.pairs[index];
   if (!port_active_ || broken_ || record_.no_key.load(std::memory_order_relaxed) ||
       pair.outstanding >= kMaxOutstanding) {
-    pair.skipped.add();
+    skip(pair);
     return;
   }
   if (peer.resolved == nullptr) {
     const Failure why = peer.unresolved.load(std::memory_order_relaxed);
     if (why == Failure::kCount_) {
-      pair.skipped.add();  // nobody tried yet
+      skip(pair);  // nobody tried yet
       return;
     }
     pair.fail(why);
@@ -463,11 +468,11 @@ std::uint64_t EchoProber::send_due(std::uint64_t now) {
         const std::uint64_t scheduled = pair.schedule.due();
         earliest = std::min(earliest, scheduled);
         const std::uint64_t lost_intervals = pair.schedule.advance(now);
-        if (lost_intervals != 0) pair.skipped.add(lost_intervals);
+        if (lost_intervals != 0) skip(pair, lost_intervals);
         if (first)
           send_probe(*peer, index, scheduled, now);
         else
-          pair.skipped.add();
+          skip(pair);
       }
       next = std::min(next, pair.schedule.due());
       if (pair.confirm_left != 0) {

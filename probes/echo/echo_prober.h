@@ -135,6 +135,7 @@ class EchoProber {
   bool send(PeerRecord& peer, std::size_t index, Purpose purpose, std::uint64_t scheduled, BurstJob* burst,
             Failure* why);
   void send_probe(PeerRecord& peer, std::size_t index, std::uint64_t scheduled, std::uint64_t now);
+  void skip(PairRecord& pair, std::uint64_t probes = 1);
   void send_loopback(std::uint64_t scheduled);
   bool post(Pending& entry, Packet& packet, const Gid& to, const Address& address, std::uint32_t qpn,
             std::uint32_t qkey, Authenticator& authenticator, const Gid& from);

@@ -106,7 +106,7 @@ struct DeviceRecord {
 
   // Probe thread.
   LatencyHistogram loopback_rtt, scheduler_lag, local_delay;
-  Counter loopback_failures, ah_refresh_recovered;
+  Counter loopback_failures, ah_refresh_recovered, skipped;
   std::atomic<bool> no_key{false};  // nothing is sent: no key is in force
   std::atomic<double> throttle{1};
   std::atomic<std::uint64_t> interval{0};  // ns, with the throttle

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "exporter/metrics/exposition.h"
 #include "probes/measure/summary.h"
@@ -38,7 +41,10 @@ struct AdhocProbes::Shared {
   std::set<std::string> peers;  // to which a burst is under way
 };
 
-AdhocProbes::AdhocProbes(Engine& engine) : engine_(engine), shared_(std::make_shared<Shared>()) {}
+void AdhocProbes::on_a_thread(std::function<void()> work) { std::thread(std::move(work)).detach(); }
+
+AdhocProbes::AdhocProbes(Engine& engine, Begin begin)
+    : engine_(engine), begin_(std::move(begin)), shared_(std::make_shared<Shared>()) {}
 
 BurstSpec fit(BurstSpec spec, std::chrono::milliseconds budget) {
   spec.deadline = std::min(spec.deadline, std::max(budget, std::chrono::milliseconds(1)));
@@ -50,21 +56,13 @@ BurstSpec fit(BurstSpec spec, std::chrono::milliseconds budget) {
 
 AdhocProbes::Answer AdhocProbes::run(BurstSpec spec, std::chrono::milliseconds budget) {
   const auto start = Clock::now();
-  {
-    const std::lock_guard lock(shared_->mutex);
-    if (shared_->peers.size() >= kMostAtOnce || !shared_->peers.insert(spec.peer).second) {
-      Answer busy;
-      busy.kind = Answer::Kind::kBusy;
-      return busy;
-    }
-  }
   struct Outcome {
     std::mutex mutex;
     std::condition_variable done;
     std::optional<Result<BurstResult>> result;
   };
   const auto outcome = std::make_shared<Outcome>();
-  std::thread([&engine = engine_, shared = shared_, outcome, spec = fit(spec, budget)] {
+  const std::function<void()> work = [&engine = engine_, shared = shared_, outcome, spec = fit(spec, budget)] {
     Result<BurstResult> result = fail(ErrorKind::kIo, "the burst failed");
     try {
       result = engine.burst(spec);
@@ -78,8 +76,24 @@ AdhocProbes::Answer AdhocProbes::run(BurstSpec spec, std::chrono::milliseconds b
     const std::lock_guard lock(outcome->mutex);
     outcome->result = std::move(result);
     outcome->done.notify_all();
-  }).detach();
+  };
   Answer answer;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->peers.size() >= kMostAtOnce || !shared_->peers.insert(spec.peer).second) {
+      answer.kind = Answer::Kind::kBusy;
+      return answer;
+    }
+  }
+  try {
+    begin_(work);
+  } catch (const std::exception& error) {
+    // Nobody else will free the place.
+    const std::lock_guard lock(shared_->mutex);
+    shared_->peers.erase(spec.peer);
+    answer.failure = error.what();
+    return answer;
+  }
   {
     std::unique_lock lock(outcome->mutex);
     outcome->done.wait_for(lock, budget, [&] { return outcome->result.has_value(); });

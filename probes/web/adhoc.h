@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,7 +17,9 @@ namespace roce::probe {
 // What bursts are under way. Outlives every burst, also those that nobody waits for any more.
 class AdhocProbes {
  public:
-  explicit AdhocProbes(Engine& engine);
+  // Begins what runs beside the caller: on a thread of its own. May throw, as std::thread does.
+  using Begin = std::function<void(std::function<void()> work)>;
+  explicit AdhocProbes(Engine& engine, Begin begin = on_a_thread);
 
   struct Answer {
     enum class Kind { kDone, kBusy } kind = Kind::kDone;
@@ -30,8 +33,11 @@ class AdhocProbes {
   Answer run(BurstSpec spec, std::chrono::milliseconds budget);
 
  private:
+  static void on_a_thread(std::function<void()> work);
+
   struct Shared;
   Engine& engine_;
+  Begin begin_;
   std::shared_ptr<Shared> shared_;
 };
 

@@ -2,25 +2,16 @@
 #include "probes/web/control.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <exception>
+#include <utility>
 
 #include "exporter/base/log.h"
 #include "exporter/web/http.h"
 
 namespace roce::probe {
 namespace {
-
-constexpr std::size_t kMostHead = 4096;
-constexpr timeval kPatience{1, 0};
 
 web::Response plain(int status, std::string text) {
   web::Response response;
@@ -52,87 +43,29 @@ web::Response route(std::string_view head, const std::vector<web::Route>& routes
   return found->handler(request);
 }
 
-}  // namespace
-
-std::string control_answer(std::string_view head, const std::vector<web::Route>& routes) {
-  web::Response response;
-  try {
-    response = route(head, routes);
-  } catch (const std::exception& error) {
-    log::error("a request on the control socket failed", {{"err", error.what()}});
-    response = plain(500, "internal error\n");
-  }
+std::string text_of(const web::Response& response) {
   return fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
                      response.status, response.status < 400 ? "OK" : "Error", response.content_type,
                      response.body.size(), response.body);
 }
 
-Result<std::unique_ptr<ControlSocket>> ControlSocket::open(const std::string& path, std::vector<web::Route> routes) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return fail(ErrorKind::kMalformed, path + ": too long for a socket");
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  std::unique_ptr<ControlSocket> opened(new ControlSocket);
-  opened->listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (opened->listener_ < 0) return fail_errno(errno, path);
-  if (const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); probe >= 0) {
-    const bool answers = connect(probe, generic, sizeof address) == 0;
-    close(probe);
-    if (answers) return fail(ErrorKind::kBusy, path + ": another program answers there");
-  }
-  struct stat info{};
-  if (lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) unlink(path.c_str());
-  if (bind(opened->listener_, generic, sizeof address) != 0) return fail_errno(errno, path);
-  opened->path_ = path;
-  if (chmod(path.c_str(), 0660) != 0 || listen(opened->listener_, 8) != 0) return fail_errno(errno, path);
-  opened->stop_ = eventfd(0, EFD_CLOEXEC);
-  if (opened->stop_ < 0) return fail_errno(errno, path);
-  opened->routes_ = std::move(routes);
-  opened->thread_ = std::thread([socket = opened.get()] { socket->serve(); });
-  return opened;
-}
+}  // namespace
 
-ControlSocket::~ControlSocket() {
-  if (thread_.joinable()) {
-    const std::uint64_t one = 1;
-    if (write(stop_, &one, sizeof one) < 0) log::debug("the control socket does not stop");
-    thread_.join();
-  }
-  if (!path_.empty()) unlink(path_.c_str());
-  for (const int fd : {listener_, stop_})
-    if (fd >= 0) close(fd);
-}
-
-void ControlSocket::serve() {
-  for (;;) {
-    pollfd waiting[] = {{listener_, POLLIN, 0}, {stop_, POLLIN, 0}};
-    if (poll(waiting, 2, -1) < 0 && errno != EINTR) return;
-    if ((waiting[1].revents & POLLIN) != 0) return;
-    const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (client < 0) continue;
-    setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-    setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
-    answer(client);
-    close(client);
+std::string control_answer(std::string_view head, const std::vector<web::Route>& routes) {
+  try {
+    return text_of(route(head, routes));
+  } catch (const std::exception& error) {
+    log::error("a request on the control socket failed", {{"err", error.what()}});
+    return text_of(plain(500, "internal error\n"));
   }
 }
 
-void ControlSocket::answer(int client) const {
-  std::string head;
-  char buffer[1024];
-  while (head.find("\r\n\r\n") == std::string::npos) {
-    const ssize_t n = recv(client, buffer, sizeof buffer, 0);
-    if (n <= 0 || head.size() + static_cast<std::size_t>(n) > kMostHead) return;
-    head.append(buffer, static_cast<std::size_t>(n));
-  }
-  std::string_view rest;
-  const std::string text = control_answer(head, routes_);
-  for (rest = text; !rest.empty();) {
-    const ssize_t n = send(client, rest.data(), rest.size(), MSG_NOSIGNAL);
-    if (n <= 0) return;
-    rest.remove_prefix(static_cast<std::size_t>(n));
-  }
+Result<std::unique_ptr<ControlServer>> open_control(const std::string& path, std::vector<web::Route> routes) {
+  ControlServer::Form form;
+  form.end = "\r\n\r\n";
+  form.too_long = text_of(plain(431, "the request is longer than 4096 bytes\n"));
+  form.answer = [routes = std::move(routes)](std::string_view head) { return control_answer(head, routes); };
+  return ControlServer::start(path, std::move(form), 1);
 }
 
 }  // namespace roce::probe

@@ -73,20 +73,18 @@ class DevicePage {
   }
 
   void device_itself() {
-    if (!take(kDeviceStates.size() + 1 + 1 + 1 + 1 + 5 + 1 + 5 + 1)) return;
+    if (!take(kDeviceStates.size() + 1 + 1 + 1 + 2 + 5 + 1 + 5)) return;
     for (const std::string_view state : kDeviceStates) add(metric::device_state, device_.state == state, state);
     add(metric::device_info, 1, device_.hardware_timestamps ? "hardware" : "software");
     add(metric::throttle, device_.throttle);
     add(metric::interval, device_.interval_seconds);
     add(metric::loopback_failures, device_.loopback_failures);
+    add(metric::registration_failures, device_.registration_failures);
     add(metric::qp_repairs, device_.qp_repairs);
     add(metric::ah_refreshes, device_.ah_refreshes);
     add(metric::ah_refresh_recovered, device_.ah_refresh_recovered);
     add(metric::endpoint_refreshes, device_.endpoint_refreshes);
-    std::uint64_t skipped = 0;
-    for (const PeerStats* peer : peers_)
-      for (const PairStats& pair : peer->classes) skipped += pair.skipped;
-    add(metric::skipped, skipped);
+    add(metric::skipped, device_.skipped);
     add(metric::responder_requests, device_.requests);
     add(metric::responder_rejected, device_.rejected_mac, "mac");
     add(metric::responder_rejected, device_.rejected_replay, "replay");
@@ -130,6 +128,8 @@ class DevicePage {
           add(metric::failures, n, peer.peer.name, pair.qos, to_string(failure));
       if (const auto n = failures_of(peer.read_failures, failure); n != 0 && take(1))
         add(metric::read_failures, n, peer.peer.name, to_string(failure));
+      if (const auto n = failures_of(peer.mtu_failures, failure); n != 0 && take(1))
+        add(metric::mtu_read_failures, n, peer.peer.name, to_string(failure));
       if (const auto n = failures_of(peer.connect_failures, failure); n != 0 && take(1))
         add(metric::connect_failures, n, peer.peer.name, to_string(failure));
     });
@@ -144,6 +144,8 @@ class DevicePage {
     for (const Failure failure : {Failure::kRetryExceeded, Failure::kRemoteAccess, Failure::kNoEndpoint})
       if (failures_of(peer.read_failures, failure) == 0 && take(1))
         add(metric::read_failures, 0, peer.peer.name, to_string(failure));
+    if (failures_of(peer.mtu_failures, Failure::kRetryExceeded) == 0 && take(1))
+      add(metric::mtu_read_failures, 0, peer.peer.name, to_string(Failure::kRetryExceeded));
   }
 
   void counters(const PeerStats& peer) {
@@ -158,9 +160,12 @@ class DevicePage {
       add(metric::ecn_marked, pair.ecn_marked_forward, name, pair.qos, "forward");
       add(metric::ecn_marked, pair.ecn_marked_back, name, pair.qos, "back");
     }
-    if (take(4)) {
+    if (take(7)) {
       add(metric::reads_sent, peer.reads_sent, name);
       add(metric::read_failures, failures_of(peer.read_failures, Failure::kTimeout), name, "timeout");
+      add(metric::mtu_reads_sent, peer.mtu_sent, name);
+      add(metric::mtu_reads_received, peer.mtu_received, name);
+      add(metric::mtu_read_failures, failures_of(peer.mtu_failures, Failure::kTimeout), name, "timeout");
       add(metric::connects_sent, peer.connects_sent, name);
       add(metric::connect_failures, failures_of(peer.connect_failures, Failure::kTimeout), name, "timeout");
     }
@@ -247,10 +252,27 @@ void add_to(PeerStats& into, const PeerStats& from) {
   into.connects_sent += from.connects_sent;
   add_all(into.read_failures, from.read_failures);
   add_all(into.connect_failures, from.connect_failures);
+  into.mtu_sent += from.mtu_sent;
+  into.mtu_received += from.mtu_received;
+  add_all(into.mtu_failures, from.mtu_failures);
   add_to(into.read_rtt, from.read_rtt);
   add_to(into.connect, from.connect);
   add_to(into.responder_delay, from.responder_delay);
   into.responder_delay_hardware = into.responder_delay_hardware || from.responder_delay_hardware;
+}
+
+void RotatingTotals::change(Engine& engine, std::vector<Peer> next) {
+  const std::lock_guard lock(change_mutex_);
+  retire(engine.stats(), next);
+  engine.set_peers(std::move(next));
+}
+
+RotatingTotals::Reading RotatingTotals::read(const Engine& engine) const {
+  const std::lock_guard lock(change_mutex_);
+  Reading reading;
+  reading.stats = engine.stats();
+  reading.published = published(reading.stats);
+  return reading;
 }
 
 void RotatingTotals::retire(const EngineStats& before, const std::vector<Peer>& next) {
@@ -258,8 +280,9 @@ void RotatingTotals::retire(const EngineStats& before, const std::vector<Peer>& 
   for (const PeerStats& stats : before.peers) {
     if (!stats.peer.rotating) continue;
     const bool stays = std::any_of(next.begin(), next.end(), [&](const Peer& peer) {
+      // As the engine knows a peer again.
       return peer.rotating && peer.name == stats.peer.name && peer.device == stats.peer.device &&
-             peer.port == stats.peer.port;
+             peer.port == stats.peer.port && peer.remote_device == stats.peer.remote_device;
     });
     if (!stays) add_to(gone_[{stats.peer.device, stats.peer.port}], stats);
   }

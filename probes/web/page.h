@@ -43,12 +43,22 @@ void add_to(PeerStats& into, const PeerStats& from);
 // The sum of rotating peers must not step back when one of them leaves: what those had that left is kept. Thread-safe.
 class RotatingTotals {
  public:
-  // To be called with the statistics just before the engine is given `next`.
+  // Gives the engine its next peers.
+  void change(Engine& engine, std::vector<Peer> next);
+  struct Reading {
+    EngineStats stats;
+    std::vector<PeerStats> published;  // peers as they are on the page
+  };
+  // What the engine counts now; never between the two steps of a change.
+  Reading read(const Engine& engine) const;
+
+  // The parts of it: to be called with the statistics just before the engine is given `next`;
   void retire(const EngineStats& before, const std::vector<Peer>& next);
-  // Peers as they are published: fixed ones, and one named "rotating" for each device that has or had some.
+  // fixed peers, and one named "rotating" for each device that has or had some.
   std::vector<PeerStats> published(const EngineStats& stats) const;
 
  private:
+  mutable std::mutex change_mutex_;  // taken before mutex_
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, std::uint8_t>, PeerStats> gone_;  // by device and port
 };

@@ -27,7 +27,7 @@ using web::text_response;
 
 constexpr std::chrono::milliseconds kDefaultProbeBudget{9500};
 
-void add_prober_metrics(RouteContext& context, SampleBatch& out) {
+void add_prober_metrics(RouteContext& context, std::uint64_t refused_by_engine, SampleBatch& out) {
   out.add(metric::build_info, {kVersion, kRevision, kCompiler}, 1);
   out.add(metric::scrapes, {}, context.own->scrapes.Value());
   out.add(metric::scrapes_rejected, {}, context.own->scrapes_rejected.Value());
@@ -41,7 +41,7 @@ void add_prober_metrics(RouteContext& context, SampleBatch& out) {
   out.add(metric::peers, {"storage"}, count([](const Peer& p) { return p.storage; }));
   out.add(metric::peers, {"fixed"}, count([](const Peer& p) { return !p.storage && !p.rotating; }));
   out.add(metric::peers, {"rotating"}, count([](const Peer& p) { return p.rotating; }));
-  out.add(metric::peers_refused, {}, static_cast<std::uint64_t>(state.refused));
+  out.add(metric::peers_refused, {}, static_cast<std::uint64_t>(state.refused) + refused_by_engine);
   out.add(metric::endpoints_known, {"static"}, static_cast<std::uint64_t>(state.from_static));
   out.add(metric::endpoints_known, {"file_sd"}, static_cast<std::uint64_t>(state.from_files));
   out.add(metric::endpoints_known, {"dns"}, static_cast<std::uint64_t>(state.from_dns));
@@ -53,7 +53,8 @@ void add_prober_metrics(RouteContext& context, SampleBatch& out) {
   const auto failures = context.source->failures();
   for (std::size_t i = 0; i < failures.size(); ++i)
     out.add(metric::exchange_failures, {to_string(static_cast<ExchangeFailure>(i))}, failures[i]);
-  for (const Key& key : context.options()->keys)
+  const auto options = context.options();  // held: a reload lets go of them
+  for (const Key& key : options->keys)
     out.add(metric::key_not_after, {std::to_string(key.id)},
             std::chrono::duration<double>(key.not_after.time_since_epoch()).count());
   out.add(metric::adhoc_probes, {"success"}, context.adhoc_success.load());
@@ -110,19 +111,21 @@ Response answer_probe(RouteContext& context, const Request& request) {
 }
 
 // A client certificate that was checked, or the token; over TLS in both cases.
-bool may_exchange(const Options& options, const Request& request) {
+bool may_exchange(RouteContext& context, const Options& options, const Request& request) {
   if (!request.tls) return false;
   if (request.client_certificate) return true;
   const std::string_view shown = bearer_of(request.header("Authorization"));
   if (options.exchange.bearer_token_file.empty() || shown.empty()) return false;
   const auto token = read_token(options.exchange.bearer_token_file);
-  if (!token) log::warn("the bearer token cannot be read", {{"err", token.error().message()}});
+  // Told once, until it can be read again: whoever asks may be anybody.
+  if (const bool told = context.token_unreadable.exchange(!token); !token && !told)
+    log::warn("the bearer token cannot be read", {{"err", token.error().message()}});
   return token && same_token(*token, shown);
 }
 
 Response answer_endpoint(RouteContext& context, const Request& request) {
   const auto options = context.options();
-  if (!may_exchange(*options, request)) {
+  if (!may_exchange(context, *options, request)) {
     context.exchange_refused.fetch_add(1);
     return text_response(403, "Only over TLS, for who shows a client certificate or the bearer token.\n");
   }
@@ -176,12 +179,12 @@ Response answer_peers(RouteContext& context, const Request& request) {
 }  // namespace
 
 std::string metrics_page(RouteContext& context, bool protobuf, std::string& content_type) {
-  const EngineStats stats = context.engine->stats();
-  const ProbePage page = make_page(stats.devices, context.rotating->published(stats), protobuf);
+  const auto [stats, published] = context.rotating->read(*context.engine);
+  const ProbePage page = make_page(stats.devices, published, protobuf);
   // What is left out now is left out at each scrape: the counter says how much in all, as the exporter's does.
   context.dropped.fetch_add(page.dropped);
   SampleBatch own;
-  add_prober_metrics(context, own);
+  add_prober_metrics(context, stats.refused_peers, own);
   add_web_metrics(context.own->web, own);
   add_process_metrics(own);
   const SampleBatch* const batches[] = {&page.samples, &own};

@@ -41,6 +41,7 @@ struct RouteContext {
   std::atomic<int> requests{0};  // under way
   std::atomic<std::uint64_t> dropped{0};
   std::atomic<std::uint64_t> exchange_ok{0}, exchange_refused{0}, exchange_failed{0};
+  std::atomic<bool> token_unreadable{false};  // and it was said
   std::atomic<std::uint64_t> adhoc_success{0}, adhoc_failure{0}, adhoc_busy{0};
 };
 

@@ -380,6 +380,7 @@ TEST_F(Echo, ALinkThatGoesDownStopsProbingAndIsNotThePeersFault) {
   run(10 * kSec);
   EXPECT_EQ(pair->sent.get(), sent);
   EXPECT_GE(pair->skipped.get(), 9u);
+  EXPECT_EQ(a->record.skipped.get(), pair->skipped.get());
   EXPECT_EQ(peer->counters->state.load(), PeerState::kUnknown);
   fabric.set_link(*a_device, true);
   a->prober.on_event(DeviceEvent::kPortActive);
@@ -439,6 +440,7 @@ TEST_F(Echo, AStalledThreadSendsAtOnceRecordsTheLagAndCountsWhatWasLost) {
   a->turn();
   EXPECT_EQ(pair->sent.get(), sent + 1);
   EXPECT_GE(pair->skipped.get(), 3u);
+  EXPECT_EQ(a->record.skipped.get(), pair->skipped.get());
   EXPECT_GE(a->record.scheduler_lag.snapshot().quantile_ns(1), 3 * kSec);
 }
 
@@ -515,6 +517,7 @@ TEST_F(Echo, AtMostEightAreOutstanding) {
   // The rest of the 50 in this second was not sent.
   EXPECT_LE(pair->sent.get(), 17u);
   EXPECT_GE(pair->skipped.get(), 20u);
+  EXPECT_EQ(a->record.skipped.get(), pair->skipped.get());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "probes/web/page.h"
 #include "tests/unit/probes/host.h"
 
 namespace roce::probe::fake {
@@ -163,6 +164,50 @@ TEST_F(EngineTest, PeersThatStayKeepTheirCountersAndThoseThatLeaveAreGone) {
   ASSERT_EQ(stats.peers[0].classes.size(), 2u);
   EXPECT_GT(stats.peers[0].classes[0].received, 0u);
   ASSERT_TRUE(eventually([&] { return a->stats().peers[0].classes[1].received > 5; }));
+}
+
+TEST_F(EngineTest, RotatingPeersAreCountedOnce) {
+  const auto a = start("a0"), b = start("b0");
+  const auto rotating = [&](const std::string& name) {
+    Peer p = peer(name, "a0");
+    p.rotating = true;
+    return p;
+  };
+  RotatingTotals totals;
+  const auto sent = [&] {
+    std::uint64_t n = 0;
+    for (const PeerStats& each : totals.read(*a).published) {
+      EXPECT_EQ(each.peer.name, kRotating);
+      for (const PairStats& pair : each.classes) n += pair.sent;
+    }
+    return n;
+  };
+  totals.change(*a, {rotating("b"), rotating("x")});
+  ASSERT_TRUE(eventually([&] { return sent() >= 200; })) << describe(*a);
+  // Another place among them is no reason to begin anew.
+  totals.change(*a, {rotating("x"), rotating("b")});
+  const auto before = sent();
+  EXPECT_GE(before, 200u);
+  // To nobody of these anything is sent.
+  totals.change(*a, {rotating("x"), rotating("y")});
+  const auto after = sent();
+  EXPECT_GE(after, before);
+  EXPECT_LT(after, before + 200) << "counted once by the engine, once more as one that left";
+  for (const PeerStats& each : a->stats().peers)
+    EXPECT_EQ(each.classes[0].sent, 0u) << "of the one before in its place";
+  totals.change(*a, {rotating("b")});
+  EXPECT_GE(sent(), after);
+  EXPECT_LT(sent(), after + 200);
+}
+
+TEST_F(EngineTest, TheConnectProbeIsNotTurnedOnInSilence) {
+  const auto a = start("a0");
+  EngineSettings s = settings("a0");
+  s.connect_interval = 60s;
+  testing::internal::CaptureStderr();
+  a->set_settings(s);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("the connect probe is turned on by a restart only"));
 }
 
 TEST_F(EngineTest, TheBudgetIsOfTheWholeNode) {

@@ -83,6 +83,37 @@ TEST(Page, NativeHistogramsFitEightPeersWhole) {
   EXPECT_EQ(make_page({device()}, peers, true).dropped, 0u);
 }
 
+TEST(Page, WhatWasSkippedIsTheDevicesOwnThoughPeersLeave) {
+  DeviceStats of = device();
+  of.skipped = 7;
+  PeerStats leaver = peer("node2");
+  leaver.classes[0].skipped = 5;
+  const char* const line = "roce_probe_skipped_total{device=\"mlx5_0\",port=\"1\"} 7\n";
+  EXPECT_THAT(text(make_page({of}, {leaver, peer("node3")})), HasSubstr(line));
+  EXPECT_THAT(text(make_page({of}, {peer("node3")})), HasSubstr(line));
+}
+
+TEST(Page, LongReadsAndRegistrationsAreTold) {
+  DeviceStats of = device();
+  of.registration_failures = 2;
+  PeerStats stats = peer("node2");
+  stats.mtu_sent = 9;
+  stats.mtu_received = 4;
+  stats.mtu_failures[static_cast<std::size_t>(Failure::kRetryExceeded)] = 5;
+  const std::string page = text(make_page({of}, {stats}));
+  const std::string labels = "{device=\"mlx5_0\",port=\"1\",peer=\"node2\"";
+  EXPECT_THAT(page, HasSubstr("roce_probe_memory_registration_failures_total{device=\"mlx5_0\",port=\"1\"} 2\n"));
+  EXPECT_THAT(page, HasSubstr("roce_probe_mtu_reads_sent_total" + labels + "} 9\n"));
+  EXPECT_THAT(page, HasSubstr("roce_probe_mtu_reads_received_total" + labels + "} 4\n"));
+  EXPECT_THAT(page, HasSubstr("roce_probe_mtu_read_failures_total" + labels + ",reason=\"retry_exceeded\"} 5\n"));
+  EXPECT_THAT(page, HasSubstr("roce_probe_mtu_read_failures_total" + labels + ",reason=\"timeout\"} 0\n"));
+  PeerStats sum = stats;
+  add_to(sum, stats);
+  EXPECT_EQ(sum.mtu_sent, 18u);
+  EXPECT_EQ(sum.mtu_received, 8u);
+  EXPECT_EQ(sum.mtu_failures[static_cast<std::size_t>(Failure::kRetryExceeded)], 10u);
+}
+
 TEST(Page, FailuresThatHappenedAreToldByReason) {
   PeerStats stats = peer("node2");
   stats.classes[0].failures[static_cast<std::size_t>(Failure::kUnresolved)] = 3;
