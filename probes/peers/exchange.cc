@@ -338,6 +338,8 @@ Result<std::string> HttpsSource::ask(const Peer& peer, const std::string* body) 
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_PROXY, "");  // the environment's proxy has no business between two nodes
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  // A name server that does not answer is not waited for at the end either; the thread that asks it ends by itself.
+  curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, kTimeoutMs);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, kTimeoutMs);
   curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);

@@ -23,7 +23,8 @@ std::string_view short_name(std::string_view name) {
   return name.substr(0, dot);
 }
 
-bool same_node(std::string_view a, std::string_view b) { return a == b || short_name(a) == short_name(b); }
+// Two whole names are of one node only where they are equal; a short one may be that of a whole one.
+bool same_node(std::string_view a, std::string_view b) { return a == b || short_name(a) == b || a == short_name(b); }
 
 Peer make_peer(const LocalDevice& device, const Candidate& candidate, bool rotating, bool storage) {
   Peer peer;

@@ -85,6 +85,19 @@ TEST(Selection, AnAddressIsFoundByWhatEndpointsTold) {
   EXPECT_TRUE(selection.peers[0].storage);
 }
 
+TEST(Selection, TheSameNameInAnotherDomainIsAnotherNode) {
+  const std::vector<PeerEntry> entries{entry("node1.b.org"), entry("node2.a.org")};
+  const auto selection = select_peers(entries, "node1.a.org", {{"d", 1, ""}}, {{"10.0.0.9", ""}},
+                                      {{"10.0.0.9", "node2.b.org"}}, {}, 64, 0);
+  ASSERT_EQ(selection.peers.size(), 2u);
+  for (const Peer& peer : selection.peers) EXPECT_FALSE(peer.storage) << peer.name;
+  // A host that knows its short name only is found in a list of whole ones, and the other way round.
+  EXPECT_EQ(select_peers(entries, "node2", {{"d", 1, ""}}, {}, {}, {}, 64, 0).peers.size(), 1u);
+  EXPECT_EQ(
+      select_peers({entry("node1"), entry("node2")}, "node2.a.org", {{"d", 1, ""}}, {}, {}, {}, 64, 0).peers.size(),
+      1u);
+}
+
 TEST(Selection, RailsSeparateAndDevicesNameThePeer) {
   const std::vector<PeerEntry> entries{entry("node2", "mlx5_0", "a"), entry("node2", "mlx5_1", "b"), entry("node3")};
   const auto selection = select_peers(entries, "node1", {{"mlx5_0", 1, "a"}, {"mlx5_1", 1, "b"}}, {}, {}, {}, 64, 0);
