@@ -79,6 +79,8 @@ tl::expected<Options, Exit> read_arguments(std::vector<std::string> arguments) {
   if (auto problem = set_command(*parsed, options)) return tl::unexpected(std::move(*problem));
   if (auto problem = apply(*parsed, settings(), options)) return tl::unexpected(std::move(*problem));
   if (auto problem = apply(*parsed, ping_settings(), options)) return tl::unexpected(std::move(*problem));
+  if (auto problem = wrong_size(options.ping.kind, options.ping.size))
+    return tl::unexpected(config::refuse(kProgram, "size", *problem));
   return options;
 }
 
@@ -133,7 +135,7 @@ std::string help_text() {
       "  ping TARGET [--count --size --gap --qos --kind --max-median --max-p99 --max-loss ...]\n"
       "      Measure the round trip to one peer, by its name in the configuration or as HOST[:PORT].\n"
       "  check-config FILE\n"
-      "      Check a configuration file and say what is wrong with it.\n"
+      "      Check a configuration file, or a web configuration file, and say what is wrong with it.\n"
       "  metrics-reference [--format=markdown|json]\n"
       "      Describe every metric that can be published.\n\n";
   config::append_wrapped(out,

@@ -360,7 +360,10 @@ class Reader {
     for (DnsSource& source : result_.dns)
       if (source.port == 0) source.port = result_.exchange.port;
     for (const auto& [name, line] : modules_) {
-      const std::string& qos = result_.modules.at(name).burst.qos;
+      const BurstSpec& burst = result_.modules.at(name).burst;
+      if (auto problem = wrong_size(burst.kind, burst.size))
+        findings_.add(line, "modules." + name + ".size", std::move(*problem));
+      const std::string& qos = burst.qos;
       const auto& classes = result_.engine.classes;
       if (qos.empty() || std::any_of(classes.begin(), classes.end(), [&](const QosClass& c) { return c.name == qos; }))
         continue;

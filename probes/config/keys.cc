@@ -168,7 +168,11 @@ std::optional<std::chrono::system_clock::time_point> parse_time(std::string_view
                             day(static_cast<unsigned>(number(8, 2)))};
   const int hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
   if (!date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
-  return sys_days(date) + hours(hour) + minutes(minute) + seconds(second);
+  const sys_seconds time = sys_days(date) + hours(hour) + minutes(minute) + seconds(second);
+  // The clock counts nanoseconds from 1677 to 2262; what is beyond is "always" or "never" all the same.
+  if (time >= floor<seconds>(system_clock::time_point::max())) return system_clock::time_point::max();
+  if (time <= ceil<seconds>(system_clock::time_point::min())) return system_clock::time_point::min();
+  return time;
 }
 
 tl::expected<std::vector<Key>, std::string> read_keys_text(std::string_view text, const std::string& file,

@@ -23,7 +23,7 @@ namespace roce::probe {
 inline constexpr std::uint32_t kMostPeers = 64;
 inline constexpr std::uint32_t kMostProbesASecond = 200;
 inline constexpr std::uint32_t kMostBurst = 100;
-inline constexpr std::uint32_t kMostPing = 10000;
+inline constexpr std::uint32_t kMostPing = kMostBurstProbes;
 inline constexpr std::size_t kMostClasses = 4;
 inline constexpr std::uint32_t kLargestProbe = 4096;
 inline constexpr std::uint16_t kDefaultPort = 14792;

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "exporter/config/values.h"
+#include "probes/wire/packet.h"
 
 namespace roce::probe {
 namespace {
@@ -408,6 +409,13 @@ std::optional<Problem> set_kind(std::string_view text, BurstSpec::Kind& out) {
   if (found == kKinds.end()) return config::not_one_of(text, kKinds);
   out = found == kKinds.begin() ? BurstSpec::Kind::kEcho : BurstSpec::Kind::kRead;
   return {};
+}
+
+std::optional<Problem> wrong_size(BurstSpec::Kind kind, std::uint32_t size) {
+  if (kind != BurstSpec::Kind::kEcho || size >= kPacketBytes) return {};
+  return Problem{ticked(fmt::to_string(size)),
+                 fmt::format("{} to {} bytes where the kind is echo", kPacketBytes, kLargestProbe),
+                 {}};
 }
 
 std::optional<Problem> set_milliseconds(std::string_view text, int low, int high, std::string_view off,

@@ -21,6 +21,9 @@ std::optional<config::Problem> set_kind(std::string_view text, BurstSpec::Kind& 
 std::optional<config::Problem> set_milliseconds(std::string_view text, int low, int high, std::string_view off,
                                                 std::chrono::milliseconds& out);
 
+// What is wrong with a size of probes, which depends on their kind.
+std::optional<config::Problem> wrong_size(BurstSpec::Kind kind, std::uint32_t size);
+
 std::string help_text();
 
 }  // namespace roce::probe

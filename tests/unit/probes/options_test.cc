@@ -104,6 +104,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"modules: {m: {qos: gold}}\n", "1: key `modules.m.qos`: found `gold`, allowed the name of a class"},
         Bad{"modules: {m: {count: 101}}\n",
             "1: key `modules.m.count`: found `101`, allowed a whole number from 1 to 100"},
+        Bad{"modules:\n  m: {size: 64}\n",
+            "2: key `modules.m.size`: found `64`, allowed 128 to 4096 bytes where the kind is echo"},
         Bad{"responder: {allowed: [10.0.0.0/33]}\n", "1: key `responder.allowed`: found `10.0.0.0/33`"},
         Bad{"exchange: {cert_file: /etc/passwd}\n", "1: key `exchange`: found one of cert_file and key_file"},
         Bad{"[section]\nx = 1\n", "1: found INI or TOML text"}));
@@ -130,6 +132,12 @@ TEST(ProberFlags, PingTakesItsOwn) {
   EXPECT_EQ(options->ping.kind, BurstSpec::Kind::kRead);
 }
 
+TEST(ProberFlags, ReadsMayBeShort) {
+  const char* argv[] = {"roce_prober", "ping", "node2", "--size=8", "--kind=read"};
+  EXPECT_TRUE(parse_command_line(5, argv));
+  EXPECT_TRUE(read("modules: {m: {size: 8, kind: read}}\n"));
+}
+
 TEST(ProberFlags, RefusalsAreOneLineWithCode2) {
   const auto refusal = [](std::vector<const char*> argv) {
     argv.insert(argv.begin(), "roce_prober");
@@ -141,7 +149,10 @@ TEST(ProberFlags, RefusalsAreOneLineWithCode2) {
   EXPECT_EQ(refusal({"ping"}), "roce_prober: ping: found no target, allowed ping TARGET\n");
   EXPECT_EQ(refusal({"--count=3"}), "roce_prober: found `--count` outside its command, allowed ping --count\n");
   EXPECT_THAT(refusal({"ping", "a", "--count=0"}),
-              HasSubstr("--count: found `0`, allowed a whole number from 1 to 10000"));
+              HasSubstr("--count: found `0`, allowed a whole number from 1 to 1000"));
+  EXPECT_THAT(refusal({"ping", "a", "--count=1001"}), HasSubstr("--count: found `1001`, allowed"));
+  EXPECT_EQ(refusal({"ping", "a", "--size=127"}),
+            "roce_prober: --size: found `127`, allowed 128 to 4096 bytes where the kind is echo\n");
   EXPECT_THAT(refusal({"--config.file=/no/such"}), HasSubstr("/no/such: found no way to read it"));
 }
 
@@ -161,6 +172,11 @@ TEST(ProberConfig, TimesAreUtc) {
   using namespace std::chrono;
   EXPECT_EQ(parse_time("2027-06-30")->time_since_epoch(), sys_days(2027y / 6 / 30).time_since_epoch());
   EXPECT_EQ(*parse_time("2027-06-30T01:02:03Z") - *parse_time("2027-06-30"), hours(1) + minutes(2) + seconds(3));
+  // What the clock cannot count is never, or long ago.
+  EXPECT_EQ(parse_time("9999-12-31"), system_clock::time_point::max());
+  EXPECT_EQ(parse_time("2262-04-12T00:00:00Z"), system_clock::time_point::max());
+  EXPECT_LT(parse_time("2262-04-11"), system_clock::time_point::max());
+  EXPECT_EQ(parse_time("0001-01-01T00:00:00Z"), system_clock::time_point::min());
   for (const char* bad :
        {"", "2027-02-30", "2027-06-30T01:02:03", "2027-06-30 01:02:03Z", "20270630", "2027-06-30T24:00:00Z"})
     EXPECT_FALSE(parse_time(bad)) << bad;
@@ -195,6 +211,13 @@ TEST_F(KeysFile, TwoKeysWithTheirSecrets) {
   ASSERT_EQ(found->size(), 2u);
   EXPECT_EQ((*found)[0].secret.size(), 16u);
   EXPECT_EQ((*found)[1].id, 2);
+}
+
+TEST_F(KeysFile, AKeyMayHoldForEver) {
+  write("one", "0123456789abcdef\n");
+  const auto found = keys("keys:\n- {id: 1, secret_file: one, not_after: 9999-12-31}\n");
+  ASSERT_TRUE(found) << found.error();
+  EXPECT_GT((*found)[0].not_after, std::chrono::system_clock::now() + std::chrono::hours(24 * 365 * 100));
 }
 
 TEST_F(KeysFile, ASecretThatOthersReadIsRefused) {
