@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every query of every panel, asked of a real Prometheus that holds a healthy and a broken fleet."""
 import os
+import re
 
 import board_data
 import dashboard_lint
@@ -63,9 +64,23 @@ def table(healthy, broken):
     return out
 
 
+def annotations(server):
+    """[what is wrong]: each kind of mark is somewhere in the last hour of the broken fleet, on each board that can show it."""
+    bad = []
+    for uid, board in dashboard_lint.boards().items():
+        choices = [{**CHOSEN, "instance": f"{host}:14791", "host": host} for host in board_data.HOSTS] if uid in ONE_HOST else [chosen(uid)]
+        for a in board["annotations"]["list"]:
+            found = [s for values in choices for s in server.range(dashboard_lint.filled(a["expr"], values), board_data.END - HOUR, board_data.END, 60)]
+            if not found:
+                bad.append(f"{uid}: no annotation of {a['name']}: {a['expr']}")
+            label = re.findall(r"\{\{(\w+)\}\}", a["titleFormat"] + a["textFormat"])
+            bad += [f"{uid}: annotation {a['name']} names {x}, which {s['metric']} has not" for s in found[:1] for x in label if x not in s["metric"] and x != "host"]
+    return bad
+
+
 def check(update=False):
     with board_data.Server(board_data.folder_of(False)) as healthy, board_data.Server(board_data.folder_of(True)) as broken:
-        made, bad = table(healthy, broken), []
+        made, bad = table(healthy, broken), annotations(broken)
     for uid, text in made.items():
         path = os.path.join(EXPECTED, f"{uid}.tsv")
         if update:
