@@ -35,7 +35,7 @@ ALL = [
     Group("alerts", "rules, runbooks, routing", alerts.rows),
     Group("dashboards", "boards: sources, queries, what is drawn", dashboards.rows, prepare=dashboards.install),
     Group("reference", "generated documents are fresh", sources.reference_rows),
-    Group("package", "units, Debian packages, Kubernetes manifests", package.rows),
+    Group("package", "units, Debian packages, images, Kubernetes manifests", package.rows),
     Group("scale", "large fleets, by simulation", scale.rows),
     Group("sanitizers", "the cases again under ASan+UBSan and TSan", builds.sanitizer_rows, workers=1),
     Group("tidy", "clang-tidy 19", sources.tidy_rows),
