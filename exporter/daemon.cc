@@ -74,6 +74,7 @@ class Daemon {
     context_.engine = &engine_;
     context_.own = &own_;
     context_.telemetry_path = options_.telemetry_path;
+    if (!options_.replay.empty()) context_.recording = "A recording, not this host: " + options_.replay;
     context_.max_requests = options_.max_requests;
     context_.lifecycle = options_.enable_lifecycle;
     context_.reload = [this](std::string& why) { return reload(why); };
@@ -148,6 +149,12 @@ std::unique_ptr<ControlServer> open_control(const Options& options, Daemon& daem
   log::info("no control socket; check reads the host by itself",
             {{"path", options.control_socket}, {"err", server.error().message()}});
   return nullptr;
+}
+
+// The name of the host that is read, for people; a recording may not tell one.
+std::string host_name(const Options& options, const Host& host) {
+  if (options.hide_identity) return {};
+  return read_attribute(host.procfs + "/sys/kernel/hostname").value_or("");
 }
 
 void say_what_is_read(const Options& options, const Host& host) {
@@ -315,12 +322,14 @@ int serve(const Options& options, const ReadOptions& read_options) {
   say_what_is_read(options, **host);
   const bool live = (*host)->live;
   const auto nvme_events = (*host)->nvme_events;
+  std::string name = host_name(options, **host);
   auto profile = load_profile(options);
   if (!profile) {
     std::fprintf(stderr, "roce_exporter: %s\n", profile.error().c_str());
     return 2;
   }
   Daemon daemon(options, read_options, std::move(*host), std::move(*profile), SinceStore::Mode::kReadWrite);
+  daemon.context().host_name = std::move(name);
 
   web::ServerOptions server_options;
   server_options.listen_addresses = options.listen_addresses;

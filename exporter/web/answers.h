@@ -15,8 +15,9 @@ namespace roce::web {
 
 Response text_response(int status, std::string body);
 
-// A page for people, with a policy that lets it load nothing.
-Response html_response(std::string body);
+// A page for people. Its policy lets it load nothing but answers of this server, and allows exactly this style and this
+// script, as they stand in the page between their tags; an empty script allows none.
+Response html_response(std::string body, std::string_view style, std::string_view script = {});
 
 // What Prometheus announces less half a second to travel, at least 0.1 s; `otherwise` where it announces nothing that
 // is a time (0 to 3600 s).

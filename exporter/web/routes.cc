@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
+#include <optional>
+#include <utility>
 
 #include "exporter/metrics/exposition.h"
 #include "exporter/web/answers.h"
+#include "exporter/web/status_assets.h"
 #include "exporter/web/status_page.h"
 
 namespace roce {
@@ -19,6 +23,8 @@ using web::shows_identities;
 using web::text_response;
 
 constexpr std::chrono::milliseconds kDefaultBudget{9500};
+constexpr std::chrono::milliseconds kStaleVerdict = 2 * StatusBoard::kPatience;
+
 bool known_collector(std::string_view name) {
   const auto registry = collector_registry();
   return std::any_of(registry.begin(), registry.end(), [&](const CollectorEntry& e) { return e.name == name; });
@@ -51,7 +57,8 @@ Verdict verdict_on(RouteContext& context, const Page& page) {
 
 Response answer_health(RouteContext& context, const Request& request) {
   return limited(context, [&] {
-    const Verdict verdict = verdict_on(context, context.engine->collect(kDefaultBudget));
+    const auto latest = context.board.put(context.engine->collect(kDefaultBudget), false);
+    const Verdict verdict = verdict_on(context, *latest.page);
     Response response;
     response.content_type = "application/json";
     response.status = verdict.status == Status::kOk || verdict.status == Status::kWarning ? 200 : 503;
@@ -60,11 +67,28 @@ Response answer_health(RouteContext& context, const Request& request) {
   });
 }
 
+// Made of what was collected for others while scrapes come.
 Response answer_status(RouteContext& context, const Request& request) {
   return limited(context, [&] {
-    const Page page = context.engine->collect(kDefaultBudget);
-    return web::html_response(
-        render_status_page(page, verdict_on(context, page), context.telemetry_path, shows_identities(request)));
+    auto latest = context.board.latest();
+    std::optional<Verdict> verdict;
+    if (!latest)
+      latest = context.board.put(context.engine->collect(kDefaultBudget), false);
+    else if (context.health != nullptr)
+      verdict = context.health->recent(kStaleVerdict);
+    if (!verdict) verdict = verdict_on(context, *latest->page);
+    const auto batches = latest->page->batches();
+    const StatusPage status{.batches = batches,
+                            .verdict = *verdict,
+                            .ring = context.board.ring(),
+                            .now = StatusBoard::Clock::now(),
+                            .collected = latest->collected,
+                            .wall_clock = std::time(nullptr),
+                            .telemetry_path = context.telemetry_path,
+                            .host_name = context.host_name,
+                            .recording = context.recording,
+                            .details = shows_identities(request)};
+    return web::html_response(render_status_page(status), kStatusStyle, kStatusScript);
   });
 }
 
@@ -76,7 +100,7 @@ std::chrono::milliseconds scrape_budget(std::string_view timeout_header) {
 
 std::string metrics_text(RouteContext& context, std::chrono::milliseconds budget,
                          const std::vector<std::string>& only) {
-  const Page page = context.engine->collect(budget, only);
+  Page page = context.engine->collect(budget, only);
   if (!page.in_time) context.own->budget_exceeded.Increment();
   SampleBatch own;
   add_own_metrics(*context.own, context.engine->collections(), own);
@@ -85,7 +109,9 @@ std::string metrics_text(RouteContext& context, std::chrono::milliseconds budget
   if (context.health != nullptr && only.empty()) context.health->add_metrics(page, own);
   std::vector<const SampleBatch*> batches = page.batches();
   batches.push_back(&own);
-  return render_text(batches);
+  std::string text = render_text(batches);
+  if (only.empty()) context.board.put(std::move(page), true);
+  return text;
 }
 
 std::vector<web::Route> exporter_routes(RouteContext& context) {

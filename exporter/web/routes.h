@@ -12,6 +12,7 @@
 #include "exporter/health/health.h"
 #include "exporter/web/page_metrics.h"
 #include "exporter/web/server.h"
+#include "exporter/web/status_board.h"
 
 namespace roce {
 
@@ -20,7 +21,10 @@ struct RouteContext {
   Engine* engine = nullptr;
   OwnMetrics* own = nullptr;
   Health* health = nullptr;  // null: each page is judged by itself, and its metrics tell nothing of verdicts
+  StatusBoard board;
   std::string telemetry_path = "/metrics";
+  std::string host_name;  // for the status page; empty: it names none
+  std::string recording;  // said there where the pages are of a recording
   int max_requests = 40;
   bool lifecycle = false;                    // POST /-/reload
   std::function<bool(std::string&)> reload;  // false: the text says why the old configuration stays

@@ -4,162 +4,519 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <initializer_list>
+#include <iterator>
 #include <map>
 
 #include "exporter/base/version.h"
-#include "exporter/catalog/catalog.h"
-#include "exporter/kernel/files.h"
+#include "exporter/web/html.h"
+#include "exporter/web/status_assets.h"
+#include "exporter/web/status_view.h"
+#include "exporter/web/topology.h"
 
 namespace roce {
 namespace {
 
-constexpr std::string_view kStyle = R"(
-:root{color-scheme:light dark;--line:#8886;--bad:#b3261e;--warn:#8a5a00;--good:#1b6e3a}
-@media(prefers-color-scheme:dark){:root{--bad:#ff8a80;--warn:#ffc46b;--good:#7ddc9a}}
-body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:60rem;padding:1rem}
-h1{font-size:1.4rem;margin:.2rem 0}h2{font-size:1.1rem;margin:1.4rem 0 .4rem}
-table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line)}
-.wide{overflow-x:auto}.ok{color:var(--good)}.warning{color:var(--warn)}.critical,.unknown{color:var(--bad)}
-nav a{margin-right:1rem}
-)";
+constexpr std::size_t kMaxCards = 40;    // findings of different checks
+constexpr std::size_t kInBanner = 3;     // checks beside the verdict, where they are as bad
+constexpr std::size_t kMaxObjects = 50;  // of one check
+constexpr std::size_t kOpenObjects = 4;  // of them in sight
+constexpr std::size_t kMaxLinks = 64;    // with their charts
+constexpr std::size_t kMaxRows = 200;    // of tables without charts
+constexpr int kChartWidth = 120;
+constexpr int kChartHeight = 28;
+constexpr auto kGapInChart = std::chrono::seconds(130);  // longer than any usual scrape interval
 
-struct Port {
-  std::string state = "unknown";
-  std::string netdev;
-  double rate = 0;
-};
+using Points = std::vector<StatusRing::Point>;
 
-std::string_view state_name(double state) {
-  if (!(state >= 0 && state <= 5)) return "unknown";
-  switch (static_cast<int>(state)) {
-    case 0:
-      return "none";
-    case 1:
-      return "down";
-    case 2:
-      return "initialising";
-    case 3:
-      return "armed";
-    case 4:
-      return "active";
-    case 5:
-      return "active, deferred";
-    default:
-      return "unknown";
+// --- numbers for people ---
+
+std::string bits(double bytes_per_second) {
+  double value = bytes_per_second * 8;
+  std::string_view unit = "b/s";
+  for (const std::string_view next : {"kb/s", "Mb/s", "Gb/s", "Tb/s"}) {
+    if (value < 1000) break;
+    value /= 1000;
+    unit = next;
   }
+  return fmt::format("{:.{}f} {}", value, value < 10 && unit != "b/s" ? 1 : 0, unit);
 }
 
-struct NaturalOrder {
-  bool operator()(const std::string& a, const std::string& b) const { return natural_less(a, b); }
+std::string each_second(double rate) {
+  if (rate <= 0) return "0";
+  if (rate < 0.01) return "under 0.01 /s";
+  return fmt::format("{:.{}f} /s", rate, rate < 1 ? 2 : rate < 10 ? 1 : 0);
+}
+
+std::string share(double ratio) {
+  const double percent = std::min(ratio, 1.0) * 100;
+  if (percent <= 0) return "0 %";
+  return percent < 0.1 ? "under 0.1 %" : fmt::format("{:.{}f} %", percent, percent < 10 ? 1 : 0);
+}
+
+std::string ago(std::chrono::seconds age) {
+  if (age.count() < 2) return "now";
+  return age.count() < 120 ? fmt::format("{} s ago", age.count()) : fmt::format("{} min ago", age.count() / 60);
+}
+
+std::string utc(std::time_t time, const char* format) {
+  std::tm parts{};
+  char text[40];
+  if (gmtime_r(&time, &parts) == nullptr) return {};
+  return {text, std::strftime(text, sizeof text, format, &parts)};
+}
+
+std::string_view mark(Status status) {
+  switch (status) {
+    case Status::kOk:
+      return "✔";
+    case Status::kWarning:
+      return "▲";
+    case Status::kCritical:
+      return "✖";
+    case Status::kUnknown:
+      return "?";
+    case Status::kInfo:
+      return "i";
+  }
+  return "?";
+}
+
+std::string badge(Status status) {
+  return fmt::format("<span class=\"badge {0}\"><span aria-hidden=\"true\">{1} </span>{0}</span>", to_string(status),
+                     mark(status));
+}
+
+std::string counted(std::size_t n, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
+}
+
+// A part of the page that the script exchanges; it is there, but hidden, where it has nothing to tell.
+void append_section(std::string& out, std::string_view id, std::string_view title, bool filled) {
+  fmt::format_to(std::back_inserter(out),
+                 "<section id=\"{0}\" data-part aria-labelledby=\"{0}-title\"{1}><h2 id=\"{0}-title\">{2}</h2>\n", id,
+                 filled ? "" : " hidden", title);
+}
+
+// --- verdict and findings ---
+
+struct FindingGroup {
+  const Finding* first;
+  std::vector<const Finding*> all;
 };
 
-std::map<std::string, Port, NaturalOrder> ports_of(const Page& page) {
-  std::map<std::string, Port, NaturalOrder> ports;
-  for (const SampleBatch* batch : page.batches()) {
-    for (const SampleBatch::Sample& s : batch->samples()) {
-      const bool state = s.metric == &metric::port_state;
-      const bool rate = s.metric == &metric::port_rate;
-      const bool info = s.metric == &metric::port_info;
-      if (!state && !rate && !info) continue;
-      Port& port = ports[fmt::format("{}/{}", batch->label(s, 0), batch->label(s, 1))];
-      if (state) port.state = state_name(s.value.as_double());
-      if (rate) port.rate = s.value.as_double();
-      if (info) port.netdev = batch->label(s, 2);
+// Findings of one check and severity together, in their order.
+std::vector<FindingGroup> grouped(const Verdict& verdict) {
+  std::vector<FindingGroup> groups;
+  for (const Finding& finding : verdict.findings) {
+    auto at = std::find_if(groups.begin(), groups.end(), [&](const FindingGroup& g) {
+      return g.first->id == finding.id && g.first->severity == finding.severity;
+    });
+    if (at == groups.end()) at = groups.insert(at, FindingGroup{&finding, {}});
+    at->all.push_back(&finding);
+  }
+  return groups;
+}
+
+// What a person has to know first of findings of one check.
+std::string told(const FindingGroup& group, bool details) {
+  const Finding& finding = *group.first;
+  std::string text = details ? fmt::format("{}: {}", finding.object, finding.summary) : finding.id;
+  if (group.all.size() > 1 && details) text += fmt::format(" (and {} more like it)", group.all.size() - 1);
+  return text;
+}
+
+std::string headline(const StatusPage& status, const std::vector<FindingGroup>& groups) {
+  if (!groups.empty()) return told(groups.front(), status.details);
+  return status.verdict.status == Status::kOk ? "No findings" : "Nothing could be read to judge by";
+}
+
+std::string counts(const Verdict& verdict) {
+  std::string text;
+  for (const Status severity : {Status::kCritical, Status::kUnknown, Status::kWarning}) {
+    const auto n = std::count_if(verdict.findings.begin(), verdict.findings.end(),
+                                 [&](const Finding& f) { return f.severity == severity; });
+    if (n != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, to_string(severity));
+  }
+  return text;
+}
+
+void append_verdict(std::string& out, const StatusPage& status, const std::vector<FindingGroup>& groups) {
+  const Verdict& verdict = status.verdict;
+  const std::string head = headline(status, groups);
+  const std::string numbers = counts(verdict);
+  fmt::format_to(
+      std::back_inserter(out),
+      "<section id=\"verdict\" data-part class=\"verdict {0}\" aria-labelledby=\"word\" data-news=\"Verdict: "
+      "{0}. {1}\"><h2 class=\"word\" id=\"word\"><span class=\"hidden\">Verdict: </span>"
+      "<span aria-hidden=\"true\">{2} </span>{0}</h2><div class=\"why\"><strong>{1}</strong>",
+      to_string(verdict.status), html_escape(head), mark(verdict.status));
+  // Others that are as bad are not to be found further down alone.
+  for (std::size_t i = 1; i < groups.size() && i < kInBanner; ++i)
+    if (groups[i].first->severity == groups.front().first->severity)
+      fmt::format_to(std::back_inserter(out), "<strong>{}</strong>", html_escape(told(groups[i], status.details)));
+  if (!numbers.empty()) fmt::format_to(std::back_inserter(out), "<p>Findings: {}</p>", numbers);
+  fmt::format_to(std::back_inserter(out), "<p class=\"soft\">{}, {} read{}</p></div></section>\n",
+                 counted(verdict.devices, "RDMA device", "RDMA devices"),
+                 counted(verdict.sources.size(), "source", "sources"),
+                 verdict.second_sample ? "" : "; how counters move is judged from the second look on");
+}
+
+void append_object(std::string& out, const Finding& finding) {
+  fmt::format_to(std::back_inserter(out), "<li>{}: {}", html_name(finding.object), html_escape(finding.found));
+  if (!finding.since.empty())
+    fmt::format_to(std::back_inserter(out), " <span class=\"soft\">since {}</span>", html_escape(finding.since));
+  out += "</li>";
+}
+
+void append_findings(std::string& out, const StatusPage& status, const std::vector<FindingGroup>& groups) {
+  append_section(out, "findings", "Findings", !groups.empty());
+  if (!groups.empty()) out += "<ol class=\"findings\">\n";
+  for (std::size_t g = 0; g < groups.size() && g < kMaxCards; ++g) {
+    const Finding& f = *groups[g].first;
+    fmt::format_to(
+        std::back_inserter(out), "<li class=\"finding {}\"><h3>{} {}{}</h3>\n", to_string(f.severity),
+        badge(f.severity), html_escape(status.details ? f.summary : f.id),
+        groups[g].all.size() > 1 ? fmt::format(" <span class=\"soft\">× {}</span>", groups[g].all.size()) : "");
+    if (status.details) {
+      out += "<ul>";
+      const std::size_t shown = std::min(groups[g].all.size(), kMaxObjects);
+      // One line more than the fold would hide is no reason for a fold.
+      const std::size_t open = shown <= kOpenObjects + 1 ? shown : kOpenObjects;
+      for (std::size_t i = 0; i < open; ++i) append_object(out, *groups[g].all[i]);
+      out += "</ul>";
+      if (open < shown) {
+        fmt::format_to(std::back_inserter(out), "<details id=\"more-{}-{}\"><summary>{} more</summary><ul>",
+                       html_escape(f.id), to_string(f.severity), groups[g].all.size() - open);
+        for (std::size_t i = open; i < shown; ++i) append_object(out, *groups[g].all[i]);
+        out += "</ul></details>";
+      }
+      if (!f.next_step.empty())
+        fmt::format_to(std::back_inserter(out),
+                       "<p><span class=\"soft\">Next:</span> <span class=\"next\">{}</span></p>",
+                       html_escape(f.next_step));
+      fmt::format_to(std::back_inserter(out),
+                     "<details id=\"about-{0}-{1}\"><summary>Check {0}</summary><dl><dt>Expected</dt><dd>{2}</dd>"
+                     "<dt>Kind</dt><dd>{3}</dd><dt>More</dt><dd>{4}</dd></dl></details>",
+                     html_escape(f.id), to_string(f.severity), html_escape(f.expected), html_escape(f.finding_class),
+                     html_escape(f.runbook));
     }
+    out += "</li>\n";
   }
-  return ports;
+  if (!groups.empty()) out += "</ol>\n";
+  if (groups.size() > kMaxCards)
+    fmt::format_to(std::back_inserter(out),
+                   "<p>{} more checks have findings; <a href=\"/health\">/health</a> has all."
+                   "</p>\n",
+                   groups.size() - kMaxCards);
+  out += "</section>\n";
 }
 
-void append_findings(std::string& out, const Verdict& verdict, bool details) {
-  out += "<h2>Findings</h2>\n";
-  if (verdict.findings.empty()) {
-    out += "<p>None.</p>\n";
+// --- links ---
+
+double latest(const Points& points, Measure measure) {
+  return points.empty() ? std::nan("") : static_cast<double>(points.back().at(measure));
+}
+
+double greatest(const Points& points, Measure measure) {
+  double most = std::nan("");
+  for (const auto& point : points)
+    if (const double value = static_cast<double>(point.at(measure)); !std::isnan(value))
+      most = std::isnan(most) ? value : std::max(most, value);
+  return most;
+}
+
+// A chart of the last fifteen minutes from 0 to `top`. Where values are missing the line is too.
+std::string chart(const Points& points, Measure measure, double top, StatusRing::Clock::time_point now, bool alarm) {
+  std::string line;
+  std::string area;
+  const auto x_of = [&](const StatusRing::Point& point) {
+    const double age = std::chrono::duration<double>(now - point.time).count();
+    return kChartWidth * (1 - age / std::chrono::duration<double>(StatusRing::kSpan).count());
+  };
+  double begun = 0;
+  double last_x = 0;
+  const StatusRing::Point* last = nullptr;
+  const auto close = [&] {
+    if (last != nullptr)
+      fmt::format_to(std::back_inserter(area), "L{:.1f} {}L{:.1f} {}Z", last_x, kChartHeight, begun, kChartHeight);
+    last = nullptr;
+  };
+  for (const auto& point : points) {
+    const double value = static_cast<double>(point.at(measure));
+    if (std::isnan(value) || (last != nullptr && point.time - last->time > kGapInChart)) close();
+    if (std::isnan(value)) continue;
+    const double x = x_of(point);
+    const double y = kChartHeight - (top > 0 ? std::min(value / top, 1.0) : 0) * (kChartHeight - 2);
+    fmt::format_to(std::back_inserter(line), "{}{:.1f} {:.1f}", last == nullptr ? 'M' : 'L', x, y);
+    fmt::format_to(std::back_inserter(area), "{}{:.1f} {:.1f}", last == nullptr ? 'M' : 'L', x, y);
+    if (last == nullptr) begun = x;
+    last = &point;
+    last_x = x;
+  }
+  close();
+  return fmt::format(
+      "<svg class=\"spark{}\" viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" aria-hidden=\"true\" "
+      "focusable=\"false\"><path class=\"base\" d=\"M0 {}H{}\"/><path class=\"area\" d=\"{}\"/><path class=\"line\" "
+      "d=\"{}\"/></svg>",
+      alarm ? " alarm" : "", kChartWidth, kChartHeight, kChartHeight, kChartWidth, area, line);
+}
+
+void append_measure(std::string& out, std::string_view label, const Points& points, Measure measure, double top,
+                    StatusRing::Clock::time_point now, std::string (*text)(double), bool alarming) {
+  const double value = latest(points, measure);
+  const double most = greatest(points, measure);
+  fmt::format_to(std::back_inserter(out), "<td role=\"cell\" data-label=\"{}\">", label);
+  if (std::isnan(most)) {
+    out += points.empty() ? "<span class=\"soft\">not yet</span></td>" : "<span class=\"soft\">–</span></td>";
     return;
   }
-  out +=
-      "<div class=\"wide\"><table><thead><tr><th scope=\"col\">Severity</th><th scope=\"col\">Finding</th>"
-      "<th scope=\"col\">Where</th><th scope=\"col\">Found</th></tr></thead><tbody>\n";
-  for (const Finding& f : verdict.findings)
-    out += fmt::format("<tr><td class=\"{0}\">{0}</td><td>{1}</td><td>{2}</td><td>{3}</td></tr>\n",
-                       to_string(f.severity), html_escape(details ? f.id + ": " + f.summary : f.id),
-                       details ? html_escape(f.object) : "", details ? html_escape(f.found) : "");
-  out += "</tbody></table></div>\n";
+  if (std::isnan(top)) top = most;
+  out += chart(points, measure, top, now, alarming && most > 0);
+  out += std::isnan(value) ? std::string("?") : text(value);
+  if (most > 0) fmt::format_to(std::back_inserter(out), "<span class=\"soft\">most {}</span>", text(most));
+  out += "</td>";
 }
 
-void append_ports(std::string& out, const Page& page) {
-  const auto ports = ports_of(page);
-  out += "<h2>Ports</h2>\n";
-  if (ports.empty()) {
-    out += "<p>This host shows no RDMA device.</p>\n";
+std::string_view row_class(const std::optional<Status>& trouble) { return trouble ? to_string(*trouble) : ""; }
+
+std::string link_state(const LinkView& link) {
+  std::string text = fmt::format("<span class=\"{}\">{}</span>",
+                                 link.up == true ? "good"
+                                 : link.trouble  ? "bad"
+                                                 : "soft",
+                                 html_escape(link.state));
+  if (!link.reason.empty()) text += fmt::format("<span class=\"soft\">{}</span>", html_escape(link.reason));
+  if (link.trouble) text += " " + badge(*link.trouble);
+  return text;
+}
+
+void append_link(std::string& out, const StatusPage& status, const LinkView& link) {
+  const Points points = status.ring.points(link.device, link.port, status.now);
+  fmt::format_to(std::back_inserter(out), "<tr role=\"row\" class=\"{}\"><th role=\"rowheader\" scope=\"row\">{}",
+                 row_class(link.trouble), html_name(link.name()));
+  fmt::format_to(std::back_inserter(out), "<span class=\"soft\">{}{}{}</span></th>", html_name(link.netdev),
+                 link.netdev.empty() || link.driver.empty() ? "" : ", ", html_escape(link.driver));
+  fmt::format_to(std::back_inserter(out), "<td role=\"cell\" data-label=\"State\">{}</td>", link_state(link));
+  fmt::format_to(std::back_inserter(out), "<td role=\"cell\" data-label=\"Rate\">{}",
+                 link.rate > 0 ? bits(link.rate) : "–");
+  if (link.mtu > 0) fmt::format_to(std::back_inserter(out), "<span class=\"soft\">MTU {:.0f}</span>", link.mtu);
+  out += "</td>";
+  const double receive = greatest(points, Measure::kReceive);
+  const double transmit = greatest(points, Measure::kTransmit);
+  // Both directions at one scale; fmax takes the number of a number and none.
+  const double top = std::fmax(receive, transmit);
+  append_measure(out, "Receive", points, Measure::kReceive, top, status.now, bits, false);
+  append_measure(out, "Transmit", points, Measure::kTransmit, top, status.now, bits, false);
+  append_measure(out, "Lost, resent", points, Measure::kLoss, std::nan(""), status.now, each_second, true);
+  append_measure(out, "Marks, CNPs", points, Measure::kCongestion, std::nan(""), status.now, each_second, false);
+  if (std::isnan(greatest(points, Measure::kPauseSeconds)))
+    append_measure(out, "PFC pause", points, Measure::kPauseFrames, std::nan(""), status.now, each_second, false);
+  else
+    append_measure(out, "PFC pause", points, Measure::kPauseSeconds, 1, status.now, share, false);
+  out += "</tr>\n";
+}
+
+void append_head(std::string& out, std::initializer_list<std::string_view> columns) {
+  out += "<thead role=\"rowgroup\"><tr role=\"row\">";
+  for (const std::string_view name : columns)
+    fmt::format_to(std::back_inserter(out), "<th role=\"columnheader\" scope=\"col\">{}</th>", name);
+  out += "</tr></thead><tbody role=\"rowgroup\">\n";
+}
+
+void append_links(std::string& out, const StatusPage& status, const StatusView& view) {
+  append_section(out, "links", "Links", true);
+  if (view.links.empty()) {
+    out += "<p>This host shows no RDMA device.</p></section>\n";
     return;
   }
+  // Those with a fault come before those that are one of many.
+  std::vector<const LinkView*> shown;
+  std::vector<const LinkView*> folded;
+  for (const LinkView& link : view.links)
+    if (link.trouble && shown.size() < kMaxLinks) shown.push_back(&link);
+  for (const LinkView& link : view.links) {
+    if (link.trouble && std::find(shown.begin(), shown.end(), &link) != shown.end()) continue;
+    (link.function || shown.size() >= kMaxLinks ? folded : shown).push_back(&link);
+  }
+  // The addresses are those of one vector in its order.
+  std::sort(shown.begin(), shown.end());
+  out += "<table role=\"table\" class=\"cards\" aria-labelledby=\"links-title\">";
+  append_head(out, {"Link", "State", "Rate", "Receive", "Transmit", "Lost, resent", "Marks, CNPs", "PFC pause"});
+  for (const LinkView* link : shown) append_link(out, status, *link);
   out +=
-      "<div class=\"wide\"><table><thead><tr><th scope=\"col\">Port</th><th scope=\"col\">State</th>"
-      "<th scope=\"col\">Rate</th><th scope=\"col\">Netdev</th></tr></thead><tbody>\n";
-  for (const auto& [name, port] : ports)
-    out += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>\n", html_escape(name),
-                       html_escape(port.state), port.rate > 0 ? fmt::format("{:g} Gb/s", port.rate * 8 / 1e9) : "",
-                       html_escape(port.netdev));
-  out += "</tbody></table></div>\n";
+      "</tbody></table>\n<details id=\"legend\"><summary>What the columns mean</summary><dl><dt>Charts</dt><dd>The "
+      "last "
+      "15 minutes, from 0 up; receive and transmit of a link at one scale.</dd><dt>Lost, resent</dt><dd>Packets out of "
+      "sequence, triggers of retransmission, retries exceeded, discards, receiver not ready.</dd><dt>Marks, CNPs</dt>"
+      "<dd>ECN-marked packets received and congestion notifications handled.</dd><dt>PFC pause</dt><dd>Share of the "
+      "time "
+      "in pause, or pause frames where the device tells no time; all priorities, both "
+      "directions.</dd></dl></details>\n";
+  if (!folded.empty()) {
+    const auto up = std::count_if(folded.begin(), folded.end(), [](const LinkView* l) { return l->up == true; });
+    fmt::format_to(std::back_inserter(out),
+                   "<details id=\"functions\"><summary>{} more links, functions and representors among them: {} active"
+                   "</summary><div class=\"wide\"><table>",
+                   folded.size(), up);
+    append_head(out, {"Link", "Network device", "State"});
+    for (std::size_t i = 0; i < folded.size() && i < kMaxRows; ++i)
+      fmt::format_to(std::back_inserter(out), "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>\n",
+                     html_name(folded[i]->name()), html_name(folded[i]->netdev), html_escape(folded[i]->state));
+    out += "</tbody></table></div>";
+    if (folded.size() > kMaxRows)
+      fmt::format_to(std::back_inserter(out), "<p>{} more are left out.</p>", folded.size() - kMaxRows);
+    out += "</details>\n";
+  }
+  out += "</section>\n";
 }
 
-void append_sources(std::string& out, const Page& page) {
-  const auto failing =
-      std::count_if(page.sources.begin(), page.sources.end(), [](const SourceState& s) { return !s.ok; });
-  out += fmt::format("<h2>Sources</h2>\n<p>{} read, {} failing, on {} devices.</p>\n", page.sources.size(), failing,
-                     page.devices);
+void append_sessions(std::string& out, const StatusView& view) {
+  append_section(out, "storage", "Storage sessions", !view.sessions.empty());
+  if (view.sessions.empty()) {
+    out += "</section>\n";
+    return;
+  }
+  // What is wrong comes first.
+  std::vector<const SessionView*> shown;
+  for (const bool good : {false, true})
+    for (const SessionView& session : view.sessions)
+      if ((session.good && !session.trouble) == good) shown.push_back(&session);
+  const std::size_t all = shown.size();
+  if (shown.size() > kMaxRows) shown.resize(kMaxRows);
+  out += "<table role=\"table\" class=\"cards\" aria-labelledby=\"storage-title\">";
+  append_head(out, {"Session", "State", "Peer", "Over", "Target"});
+  for (const SessionView* session : shown) {
+    fmt::format_to(std::back_inserter(out),
+                   "<tr role=\"row\" class=\"{}\"><th role=\"rowheader\" scope=\"row\">{}<span class=\"soft\">{}</span>"
+                   "</th><td role=\"cell\" data-label=\"State\">",
+                   session->trouble ? row_class(session->trouble)
+                   : session->good  ? ""
+                                    : "warning",
+                   html_name(session->name), html_escape(session->kind));
+    out += session->state.empty() ? std::string("<span class=\"soft\">–</span>")
+                                  : fmt::format("<span class=\"{}\">{}</span>", session->good ? "good" : "bad",
+                                                html_escape(session->state));
+    if (session->trouble) out += " " + badge(*session->trouble);
+    std::string over = session->link ? html_name(view.links[*session->link].name()) : std::string();
+    if (!session->netdev.empty())
+      over += session->link ? fmt::format("<span class=\"soft\">{}</span>", html_name(session->netdev))
+                            : html_name(session->netdev) + "<span class=\"soft\">no RDMA port</span>";
+    fmt::format_to(
+        std::back_inserter(out),
+        "</td><td role=\"cell\" class=\"names\" data-label=\"Peer\">{}</td><td role=\"cell\" data-label=\"Over\">"
+        "{}</td><td role=\"cell\" class=\"names\" data-label=\"Target\">{}</td></tr>\n",
+        html_name(session->peer), over.empty() ? "<span class=\"soft\">not known</span>" : over,
+        html_name(session->target));
+  }
+  out += "</tbody></table>\n";
+  if (all > shown.size()) fmt::format_to(std::back_inserter(out), "<p>{} more are left out.</p>\n", all - shown.size());
+  out += "</section>\n";
+}
+
+void append_sources(std::string& out, const StatusPage& status) {
+  const auto& sources = status.verdict.sources;
+  const auto failing = static_cast<std::size_t>(
+      std::count_if(sources.begin(), sources.end(), [](const SourceState& s) { return !s.ok; }));
+  append_section(out, "sources", "Sources", true);
+  fmt::format_to(std::back_inserter(out), "<p>{} read, {} failing, on {}.</p>\n", sources.size(), failing,
+                 counted(status.verdict.devices, "device", "devices"));
+  if (failing != 0 && status.details) {
+    out += "<ul>";
+    std::size_t n = 0;
+    for (const SourceState& source : sources) {
+      if (source.ok || ++n > kMaxObjects) continue;
+      fmt::format_to(std::back_inserter(out), "<li>{}{}{}: {}{}{}</li>", html_escape(source.collector),
+                     source.device.empty() ? "" : " of ", html_name(source.device), html_escape(source.reason),
+                     source.detail.empty() ? "" : ", ", html_escape(source.detail));
+    }
+    out += "</ul>";
+    if (failing > kMaxObjects)
+      fmt::format_to(std::back_inserter(out), "<p>{} more are left out.</p>", failing - kMaxObjects);
+    out += "\n";
+  }
+  const Verdict& verdict = status.verdict;
+  if (status.details && !verdict.waived.empty()) {
+    fmt::format_to(std::back_inserter(out), "<details id=\"waived\"><summary>{} waived</summary><ul>",
+                   counted(verdict.waived.size(), "finding", "findings"));
+    for (std::size_t i = 0; i < verdict.waived.size() && i < kMaxObjects; ++i) {
+      const Waived& w = verdict.waived[i];
+      fmt::format_to(std::back_inserter(out), "<li>{} on {} until {}: {}</li>", html_escape(w.id), html_name(w.object),
+                     html_escape(w.until), html_escape(w.reason));
+    }
+    out += "</ul></details>\n";
+  }
+  if (status.details && !verdict.not_judged.empty()) {
+    fmt::format_to(std::back_inserter(out), "<details id=\"open\"><summary>{} not judged</summary><ul>",
+                   counted(verdict.not_judged.size(), "check", "checks"));
+    for (std::size_t i = 0; i < verdict.not_judged.size() && i < kMaxObjects; ++i) {
+      const NotJudged& n = verdict.not_judged[i];
+      fmt::format_to(std::back_inserter(out), "<li>{} {}: {}</li>", html_escape(n.id), html_name(n.object),
+                     html_escape(n.reason));
+    }
+    out += "</ul></details>\n";
+  }
+  out += "</section>\n";
 }
 
 }  // namespace
 
-std::string html_escape(std::string_view text) {
+std::string render_status_page(const StatusPage& status) {
+  const Verdict& verdict = status.verdict;
+  std::string verdict_word(to_string(verdict.status));
+  std::transform(verdict_word.begin(), verdict_word.end(), verdict_word.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  const std::string_view name = status.details ? status.host_name : std::string_view();
   std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-std::string render_status_page(const Page& page, const Verdict& verdict, std::string_view telemetry_path,
-                               bool details) {
-  std::string out =
+  out.reserve(32768);
+  out +=
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-      "<title>roce_exporter</title><style>";
-  out += kStyle;
-  out += "</style></head><body>\n<header><h1>roce_exporter</h1>\n";
-  out += fmt::format("<p>RDMA links of this host, version {}. Verdict: <strong class=\"{}\">{}</strong></p>\n",
-                     kVersion, to_string(verdict.status), to_string(verdict.status));
-  out += fmt::format(
-      "<nav><a href=\"{}\">Metrics</a><a href=\"/health\">Health</a><a "
-      "href=\"/-/ready\">Ready</a></nav></header>\n<main>\n",
-      html_escape(telemetry_path));
-  append_findings(out, verdict, details);
-  if (details) append_ports(out, page);
-  append_sources(out, page);
-  if (!details)
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>";
+  fmt::format_to(std::back_inserter(out), "{} {}{}RDMA links</title><style>", verdict_word, html_escape(name),
+                 name.empty() ? "" : ": ");
+  out += kStatusStyle;
+  out += "</style></head><body>\n<a class=\"skip\" href=\"#verdict\">To the verdict</a>\n<header><h1>";
+  if (name.empty())
+    out += "RDMA links of this host";
+  else
+    out += "RDMA links of " + html_name(name);
+  fmt::format_to(std::back_inserter(out),
+                 "</h1>\n<nav aria-label=\"Other pages\"><a href=\"{}\">Metrics</a><a href=\"/health\">Health</a>"
+                 "</nav></header>\n",
+                 html_escape(status.telemetry_path));
+  if (!status.recording.empty())
+    fmt::format_to(std::back_inserter(out), "<p class=\"recording\">{}</p>\n",
+                   html_escape(status.details ? status.recording : "A recording, not this host."));
+  out += "<p class=\"hidden\" id=\"said\" role=\"status\"></p>\n<main>\n";
+  const auto groups = grouped(verdict);
+  append_verdict(out, status, groups);
+  const auto age = std::chrono::duration_cast<std::chrono::seconds>(status.now - status.collected);
+  const std::time_t collected = status.wall_clock - static_cast<std::time_t>(age.count());
+  fmt::format_to(
+      std::back_inserter(out),
+      "<div class=\"bar\" id=\"bar\"><span id=\"age\" data-part>Read {} <time datetime=\"{}\">({} UTC)</time>"
+      "</span><noscript>Load the page again to see what is new.</noscript></div>\n",
+      ago(age), utc(collected, "%Y-%m-%dT%H:%M:%SZ"), utc(collected, "%Y-%m-%d %H:%M:%S"));
+  append_findings(out, status, groups);
+  if (status.details) {
+    const PageView page(status.batches);
+    const StatusView view(page, verdict);
+    append_links(out, status, view);
+    const std::string picture = topology_html(view);
+    append_section(out, "topology", "What hangs on what", !picture.empty());
+    out += picture + "</section>\n";
+    append_sessions(out, view);
+  }
+  append_sources(out, status);
+  if (!status.details)
     out +=
         "<p>Names of devices and findings are shown to this host itself, or to everybody who may log in once a web "
         "configuration file guards the server.</p>\n";
-  out += "</main></body></html>\n";
+  fmt::format_to(std::back_inserter(out), "</main>\n<footer>roce_exporter {}</footer>\n<script>", kVersion);
+  out += kStatusScript;
+  out += "</script></body></html>\n";
   return out;
 }
 

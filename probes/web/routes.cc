@@ -159,8 +159,8 @@ Response answer_endpoint(RouteContext& context, const Request& request) {
 
 Response answer_status(RouteContext& context, const Request& request) {
   return limited(context, [&] {
-    return web::html_response(
-        render_status(context.engine->stats(), context.telemetry_path, shows_identities(request)));
+    return web::html_response(render_status(context.engine->stats(), context.telemetry_path, shows_identities(request)),
+                              kStyle);
   });
 }
 

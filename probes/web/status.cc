@@ -7,15 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "exporter/base/version.h"
-#include "exporter/web/status_page.h"
+#include "exporter/web/html.h"
 #include "probes/web/blame.h"
 
 namespace roce::probe {
-namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr std::string_view kStyle = R"(
+const std::string_view kStyle = R"(
 :root{color-scheme:light dark;--line:#8886;--bad:#b3261e;--warn:#8a5a00;--good:#1b6e3a}
 @media(prefers-color-scheme:dark){:root{--bad:#ff8a80;--warn:#ffc46b;--good:#7ddc9a}}
 body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:60rem;padding:1rem}
@@ -24,6 +21,10 @@ table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.25rem .
 .wide{overflow-x:auto}.ok,.none{color:var(--good)}.degraded,.lossy,.host,.peers{color:var(--warn)}.down,.my_side{color:var(--bad)}
 nav a{margin-right:1rem}
 )";
+
+namespace {
+
+using Json = nlohmann::ordered_json;
 
 std::uint64_t timeouts(const PairStats& pair) { return pair.failures[static_cast<std::size_t>(Failure::kTimeout)]; }
 

@@ -563,6 +563,30 @@ def identities():
         expect(s.get("/debug").status == 404, "/debug")
 
 
+def status_page():
+    """The status page shows what scrapes collect, lets nothing else in, and changes as the host does."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        trees.make(top, 2)
+        with Server([f"--path.sysfs={top}/sys", f"--path.procfs={top}/proc"]) as s:
+            s.get("/metrics")
+            collections = re.compile(r"^roce_exporter_collections_total (\d+)", re.M)
+            before = int(collections.search(s.get("/metrics").body.decode()).group(1))
+            time.sleep(1.2)
+            for _ in range(20):
+                page = s.get("/")
+            policy = page.headers.get("content-security-policy", "")
+            expect("unsafe" not in policy and "default-src 'none'" in policy and policy.count("'sha256-") == 2, f"policy {policy!r}")
+            body = page.body.decode()
+            for part in ('id="verdict"', 'id="links"', 'id="topology"', "mlx5_1/1", "<title>"):
+                expect(part in body, f"the page has no {part}")
+            after = int(collections.search(s.get("/metrics").body.decode()).group(1))
+            expect(after <= before + 1, f"20 pages cost {after - before - 1} collections")
+            trees.write(f"{top}/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN")
+            time.sleep(1.2)
+            s.get("/metrics")
+            expect(">down<" in s.get("/").body.decode(), "the page does not follow the host")
+
+
 def native_histograms(flags):
     """A real Prometheus reads our histograms: as protobuf with its feature flag, as text without; the answers agree."""
     preset = exporter.preset_of(exporter.binary())
@@ -721,6 +745,7 @@ def rows():
     return [
         Row("SY-04-routes", "only the documented routes, no files", routes),
         Row("SY-04-identities", "the start page tells no identities to other hosts", identities),
+        Row("e2e-status-page", "the status page costs no collection and follows the host", status_page),
         Row("e2e-packaging-run", "packaging/run prints the URL that answers", packaging_run, alone=True),
         Row("e2e-methods", "HEAD, 405 with Allow, odd methods", methods),
         Row("US-06-content-type", "content type", content_type),

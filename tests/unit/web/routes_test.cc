@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "exporter/web/status_page.h"
+#include <chrono>
+#include <thread>
+
 #include "tests/support/temp_tree.h"
 
 namespace roce {
@@ -127,8 +129,27 @@ TEST(BudgetTest, IsThePrometheusTimeoutLessTheWayBack) {
     EXPECT_EQ(scrape_budget(odd).count(), 9500) << odd;
 }
 
-TEST(StatusPageTest, EscapesTextForHtml) {
-  EXPECT_EQ(html_escape("<b a=\"1\">&'"), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;");
+TEST_F(RoutesTest, TheStatusPageShowsWhatScrapesCollect) {
+  Request near;
+  near.from_loopback = true;
+  ask("/metrics");
+  const auto before = engine_.collections();
+  // Another state, which a collection would see.
+  tree_.add_port("mlx5_0", 1, "1: DOWN");
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  EXPECT_THAT(ask("/", near).body, HasSubstr("<span class=\"good\">active</span>"));
+  EXPECT_EQ(engine_.collections(), before) << "a page costs no collection while scrapes come";
+  ask("/metrics");
+  EXPECT_THAT(ask("/", near).body, HasSubstr(">down</span>"));
+}
+
+TEST_F(RoutesTest, APageOfSingleCollectorsIsNotTheHost) {
+  Request request;
+  request.query = {{"collect[]", "netdev"}};
+  ask("/metrics", request);
+  Request near;
+  near.from_loopback = true;
+  EXPECT_THAT(ask("/", near).body, HasSubstr("mlx5_0/1"));
 }
 
 }  // namespace
