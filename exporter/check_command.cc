@@ -51,7 +51,7 @@ bool given(const Options& options, std::string_view flag) {
 std::string_view why_not_daemon(const Options& options) {
   if (options.check_without_daemon) return "--no-daemon";
   if (options.check_advice) return "--advice";
-  for (const std::string_view flag : {"path.sysfs", "path.procfs", "path.rootfs", "replay", "profile.file"})
+  for (const std::string_view flag : {"path.sysfs", "path.procfs", "path.rootfs", "replay", "demo", "profile.file"})
     if (given(options, flag)) return flag;
   if (options.control_socket.empty()) return "control.socket is off";
   return {};
@@ -90,7 +90,7 @@ Result<Sampled> sample(const Options& options, std::shared_ptr<const Profile> pr
   out.live = live;
   out.page = engine->collect(kBudget);
   out.verdict = health.judge(out.page, advice);
-  if (options.replay.empty()) {
+  if (!options.recorded()) {
     std::this_thread::sleep_for(options.check_window);
     out.page = engine->collect(kBudget);
     out.verdict = health.judge(out.page, advice);

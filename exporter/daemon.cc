@@ -14,11 +14,13 @@
 #include <cstdio>
 #include <ctime>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "exporter/base/control_socket.h"
 #include "exporter/base/version.h"
 #include "exporter/check_command.h"
+#include "exporter/demo.h"
 #include "exporter/kernel/dcb_netlink.h"
 #include "exporter/kernel/dcb_recorded.h"
 #include "exporter/kernel/ethtool_live.h"
@@ -29,6 +31,7 @@
 #include "exporter/kernel/privileges.h"
 #include "exporter/kernel/rdma_netlink.h"
 #include "exporter/kernel/rdma_recorded.h"
+#include "exporter/kernel/recording.h"
 #include "exporter/kernel/uevents.h"
 #include "exporter/web/routes.h"
 
@@ -74,7 +77,10 @@ class Daemon {
     context_.engine = &engine_;
     context_.own = &own_;
     context_.telemetry_path = options_.telemetry_path;
-    if (!options_.replay.empty()) context_.recording = "A recording, not this host: " + options_.replay;
+    if (options_.demo)
+      context_.recording = "A demonstration: a made-up host that moves by itself. Nothing here is about this host.";
+    else if (options_.recorded())
+      context_.recording = "A recording, not this host: " + options_.replay;
     context_.max_requests = options_.max_requests;
     context_.lifecycle = options_.enable_lifecycle;
     context_.reload = [this](std::string& why) { return reload(why); };
@@ -157,8 +163,14 @@ std::string host_name(const Options& options, const Host& host) {
   return read_attribute(host.procfs + "/sys/kernel/hostname").value_or("");
 }
 
+// What --replay or --demo reads, unpacked or not, for as long as the program runs.
+std::optional<Recording>& kept_recording() {
+  static std::optional<Recording> recording;
+  return recording;
+}
+
 void say_what_is_read(const Options& options, const Host& host) {
-  if (!exists(host.rdma_class()) && options.replay.empty())
+  if (!exists(host.rdma_class()) && !options.recorded())
     log::info("this host shows no RDMA devices; everything else is served", {{"path", host.rdma_class()}});
 }
 
@@ -216,6 +228,8 @@ int next_signal(const sigset_t& signals, const Engine& engine) {
 void leave(int code) {
   std::fflush(stdout);
   std::fflush(stderr);
+  // _exit() runs no destructor.
+  kept_recording().reset();
   _exit(code);
 }
 
@@ -228,19 +242,23 @@ std::vector<CollectorChoice> collector_choices() {
 
 Result<std::shared_ptr<const Host>> open_host(const Options& options) {
   auto host = std::make_shared<Host>();
-  if (!options.replay.empty()) {
-    ROCE_TRY_VOID(list_directory(options.replay));
-    host->sysfs = options.replay + "/sys";
-    host->procfs = options.replay + "/proc";
-    host->configfs_mount = options.replay + "/configfs";
-    host->debugfs_mount = options.replay + "/debugfs";
-    host->rootfs = options.replay + "/root";
+  if (options.recorded()) {
+    ROCE_TRY(Recording recording,
+             options.demo ? Recording::unpack(demo_recording(), "the demonstration") : Recording::open(options.replay));
+    const std::string root = recording.folder();
+    kept_recording() = std::move(recording);
+    ROCE_TRY_VOID(list_directory(root));
+    host->sysfs = root + "/sys";
+    host->procfs = root + "/proc";
+    host->configfs_mount = root + "/configfs";
+    host->debugfs_mount = root + "/debugfs";
+    host->rootfs = root + "/root";
     host->live = false;
-    host->recorded_netdevs = recorded_netdevs(*host, options.replay);
-    ROCE_TRY(host->rdma, open_rdma_recording(options.replay));
-    ROCE_TRY(host->ethtool, open_ethtool_recording(options.replay));
+    host->recorded_netdevs = recorded_netdevs(*host, root);
+    ROCE_TRY(host->rdma, open_rdma_recording(root));
+    ROCE_TRY(host->ethtool, open_ethtool_recording(root));
     host->devlink = open_devlink_recording();
-    host->dcb = open_dcb_recording(options.replay);
+    host->dcb = open_dcb_recording(root);
     return host;
   }
   host->sysfs = options.sysfs;
@@ -357,6 +375,14 @@ int serve(const Options& options, const ReadOptions& read_options) {
   }
 
   const auto control = open_control(options, daemon);
+  std::unique_ptr<MovingRecording> moving;
+  if (options.demo) {
+    auto started = MovingRecording::start(kept_recording()->folder());
+    if (started)
+      moving = std::move(*started);
+    else
+      log::warn("the demonstration stands still", {{"err", started.error().message()}});
+  }
 
   for (const std::string& url : (*server)->urls())
     log::info("serving", {{"url", url + options.telemetry_path}, {"version", kVersion}});
@@ -376,6 +402,7 @@ int serve(const Options& options, const ReadOptions& read_options) {
   sd_notify(0, "STOPPING=1");
   (*server)->stop(kStopGrace);
   monitor.reset();
+  moving.reset();
   // Its destructor would wait for an answer that may hang.
   if (control) ::unlink(options.control_socket.c_str());
   leave(0);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "exporter/capture_command.h"
 #include "exporter/catalog/reference.h"
 #include "exporter/check_command.h"
 #include "exporter/daemon.h"
@@ -37,6 +38,8 @@ int run(int argc, char** argv) {
       return roce::print_once(*options);
     case Options::Command::kCheck:
       roce::check_once(*options);
+    case Options::Command::kCapture:
+      roce::capture_once(*options);
     case Options::Command::kProfileInit:
       roce::profile_init(*options);
     case Options::Command::kChecksReference:

@@ -39,6 +39,10 @@ std::optional<Exit> set_command(const ParsedFlags& parsed, Options& options) {
     options.command = kCheckConfig;
     options.check_config_target = parsed.argument;
   }
+  if (parsed.command == "capture") {
+    options.command = kCapture;
+    options.capture_target = parsed.argument;
+  }
   for (const CommandFlag& own : config::command_flags()) {
     const auto* given = own.command == parsed.command ? parsed.find(own.flag) : nullptr;
     if (given == nullptr) continue;
@@ -72,10 +76,13 @@ std::optional<Exit> set_flags(const ParsedFlags& parsed, const std::vector<Colle
 }
 
 std::optional<Exit> contradiction(const Options& options) {
-  if (options.replay.empty()) return {};
+  if (!options.recorded()) return {};
+  const std::string_view one = options.demo ? "demo" : "replay";
+  if (options.demo && !options.replay.empty())
+    return config::refuse(kProgram, one, {"--replay beside it", "only one of the two", {}});
   for (const std::string& flag : options.set_by_flag) {
     if (flag.starts_with("path.")) {
-      return config::refuse(kProgram, "replay",
+      return config::refuse(kProgram, one,
                             {"--" + flag + " beside it", "only one of the two: a recording or this host", {}});
     }
   }
@@ -114,7 +121,8 @@ tl::expected<Options, Exit> parse_with_file(const std::vector<std::string>& argu
   if (!options || options->config_file.empty()) return options;
   using enum Options::Command;
   const Options::Command command = options->command;
-  if (command != kServe && command != kPrint && command != kCheck && command != kProfileInit) return options;
+  if (command != kServe && command != kPrint && command != kCheck && command != kProfileInit && command != kCapture)
+    return options;
   auto with_file = apply_config_file(options->config_file, *options, options->set_by_flag, collectors);
   if (!with_file) return tl::unexpected(config::refuse(kProgram, with_file.error()));
   return std::move(*with_file);

@@ -23,7 +23,16 @@ struct DeviceFilter {
 };
 
 struct Options {
-  enum class Command { kServe, kPrint, kCheck, kProfileInit, kCheckConfig, kMetricsReference, kChecksReference };
+  enum class Command {
+    kServe,
+    kPrint,
+    kCheck,
+    kProfileInit,
+    kCapture,
+    kCheckConfig,
+    kMetricsReference,
+    kChecksReference
+  };
   Command command = Command::kServe;
 
   // web
@@ -38,6 +47,8 @@ struct Options {
   std::string procfs;  // empty: this host's, unless sysfs is a made tree, beside which there is none
   std::string rootfs = "/";
   std::string replay;  // recording: folder or tar
+  bool demo = false;   // the recording that the program has in itself
+  bool recorded() const { return demo || !replay.empty(); }
 
   // collectors: flag or file decisions by name; what is not named keeps its default
   std::map<std::string, bool> collectors;
@@ -68,6 +79,7 @@ struct Options {
 
   std::string config_file;
   std::string check_config_target;            // check-config FILE
+  std::string capture_target;                 // capture DIR|FILE.tar
   std::string reference_format = "markdown";  // metrics-reference
   log::Level log_level = log::Level::kInfo;
   log::Format log_format = log::Format::kLogfmt;

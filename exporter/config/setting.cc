@@ -125,11 +125,16 @@ constexpr Setting kSettings[] = {
     {"path.rootfs", "path.rootfs", Kind::kText, kSources, "DIR", "Mount point of the host's root file system.",
      [](Options& o, std::string_view text) { return set_directory(text, "/", o.rootfs); },
      [](const Options& o) { return o.rootfs; }},
-    {"replay", "", Kind::kText, kSources, "DIR", "Read a recording instead of this host.",
+    {"replay", "", Kind::kText, kSources, "DIR|FILE.tar",
+     "Read a recording instead of this host: a folder, or a tar file as `capture` writes it.",
      [](Options& o, std::string_view text) {
        return set_file(text, true, "a recording: a directory or tar file that can be read", o.replay);
      },
      [](const Options& o) { return o.replay; }},
+    {"demo", "", Kind::kSwitch, kSources, "",
+     "Show a made-up host that moves by itself instead of this one, for a look without RDMA hardware.",
+     [](Options& o, std::string_view text) { return parse_switch(text, o.demo); },
+     [](const Options& o) { return on_off(o.demo); }},
 
     {"collector.disable-defaults", "collectors.disable_defaults", Kind::kSwitch, kCollectors, "",
      "Run only the collectors that are switched on by name.",
@@ -245,6 +250,9 @@ constexpr CommandHelp kCommands[] = {
      "critical, 3 unknown or a mistake; with npd 0 ok or warning, 1 critical, 2 unknown."},
     {"profile", "init",
      "Write a profile of what is found to standard output. Exit code 1 where values failed a check."},
+    {"capture", "DIR|FILE.tar",
+     "Record what the metrics of this host are made of, for --replay elsewhere: only files of a fixed list, and with "
+     "stand-ins for addresses, GUIDs, serial numbers, NQNs and host names. No process is recorded, no key is read."},
     {"check-config", "FILE",
      "Check a configuration file, a profile or a web configuration file and say what is wrong with it."},
     {"metrics-reference", "", "Describe every metric that can be published."},

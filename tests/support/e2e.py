@@ -3,6 +3,7 @@
 import concurrent.futures
 import glob
 import gzip
+import io
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import re
 import signal
 import socket
 import subprocess
+import tarfile
 import tempfile
 import threading
 import time
@@ -22,7 +24,7 @@ import exporter
 import trees
 from exporter import Server, call
 from harness import BUILD, ROOT, Failed, Row, expect
-from page import LABEL, Page, Pattern
+from page import LABEL, VOLATILE, Page, Pattern
 
 TREE = os.path.join(ROOT, "tests", "cases", "PE-01-text-in-counter-files")
 SOURCE = [f"--path.sysfs={TREE}/sys", f"--path.procfs={TREE}/proc"]
@@ -377,6 +379,7 @@ def examples():
         if os.path.basename(path) == "web.yml":
             with server(f"--web.config.file={path}") as s:
                 expect(s.get("/metrics").status == 200, f"{path}: no page")
+            continue
         code, out, err = call("check-config", path)
         expect(code == 0, f"{path}: {err}")
 
@@ -587,6 +590,151 @@ def status_page():
             expect(">down<" in s.get("/").body.decode(), "the page does not follow the host")
 
 
+def values_of(text):
+    """All series of a page but those whose values differ from run to run."""
+    return [(s.name, tuple(sorted(s.labels.items())), s.value) for s in Page(text).series if not re.match("roce_exporter_|roce_config_", s.name) and not VOLATILE.match(s.name)]
+
+
+# What a recording replaces: values of these labels are only compared by how many there are.
+NAMED = {"mount", "server", "export", "address", "transports_of", "operations_of", "traddr", "host_traddr", "src_addr", "nqn", "hostnqn", "serial",
+         "node_desc", "node_guid", "sys_image_guid", "target", "switch_id", "subsystem_nqn"}
+
+
+def anonymous(values):
+    return sorted((name, tuple((k, "" if k in NAMED else v) for k, v in labels), value) for name, labels, value in values)
+
+
+def capture_cases():
+    """A recording of a recording gives the same page: for every case, as a folder and as a tar file."""
+    count = 0
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        for sysfs in sorted(glob.glob(f"{ROOT}/tests/cases/*/sys") + glob.glob(f"{ROOT}/tests/cases/*/t0/sys")):
+            root = os.path.dirname(sysfs)
+            name = os.path.relpath(root, f"{ROOT}/tests/cases").replace("/", "-")
+            if os.path.exists(f"{root}/faults.tsv") or name in CAPTURE_DIFFERS:
+                continue
+            code, plain, err = call("print", f"--replay={root}")
+            expect(code == 0, err)
+            tar = f"{top}/{name}.tar"
+            code, out, err = call("capture", tar, f"--replay={root}")
+            expect(code == 0 and f"{tar}: " in out, f"{name}: {code} {err}")
+            code, again, err = call("print", f"--replay={tar}")
+            expect(code == 0, f"{name}: {err}")
+            want, got = anonymous(values_of(plain)), anonymous(values_of(again))
+            missing, more = [w for w in want if w not in got], [g for g in got if g not in want]
+            expect(not missing and not more, f"{name}: not in the recording's page: {missing[:4]}, only there: {more[:4]}")
+            count += 1
+    expect(count >= 40, f"only {count} cases")
+    return f"{count} cases"
+
+
+# What a recording leaves out on purpose: processes and their limits, the binary PCI configuration, the user's own files.
+CAPTURE_DIFFERS = {"KR-41-pcie-settings", "KR-42-pcie-lost-device", "PE-23-odd-text-in-labels"}
+
+
+def capture_names():
+    """No name of a host or its peers gets into a recording, and the same name always becomes the same."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        source = f"{top}/source"
+        for path, text in {
+                "proc/sys/kernel/hostname": "gpu17.acme.example", "sys/class/infiniband/mlx5_0/node_desc": "gpu17 mlx5_0",
+                "sys/class/infiniband/mlx5_0/node_guid": "0c42:a103:0012:3456", "sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE",
+                "sys/class/infiniband/mlx5_0/ports/1/gids/0": "0000:0000:0000:0000:0000:ffff:c612:0a07",
+                "sys/class/nvme-subsystem/nvme-subsys0/subsysnqn": "nqn.2024-01.com.acme:pool",
+                "sys/class/nvme-subsystem/nvme-subsys0/serial": "S5XXSERIAL",
+                "sys/class/nvme-subsystem/nvme-subsys0/nvme0/address": "traddr=198.18.10.9,trsvcid=4420,host_traddr=198.18.10.7",
+                "sys/class/nvme-subsystem/nvme-subsys0/nvme0/dhchap_secret": "DHHC-1:00:SECRET:", "sys/class/nvme-subsystem/nvme-subsys0/nvme0/state": "live",
+                "sys/class/nvme-subsystem/nvme-subsys0/nvme0/transport": "rdma", "proc/1/comm": "acme-daemon", "proc/cmdline": "root=SECRET"}.items():
+            trees.write(f"{source}/{path}", text)
+        for target in (f"{top}/out", f"{top}/out.tar"):
+            code, _, err = call("capture", target, f"--replay={source}")
+            expect(code == 0, err)
+        packed = open(f"{top}/out.tar", "rb").read()
+        written = {os.path.relpath(os.path.join(folder, name), f"{top}/out"): open(os.path.join(folder, name), "rb").read()
+                   for folder, _, names in os.walk(f"{top}/out") for name in names}
+        for secret in (b"gpu17", b"acme", b"a103", b"c612:0a07", b"S5XX", b"198.18.10.", b"SECRET", b"DHHC"):
+            expect(secret not in packed, f"the tar file holds {secret}")
+            for path, text in written.items():
+                expect(secret not in text and secret.decode() not in path, f"{path} holds {secret}")
+        address = written["sys/class/nvme-subsystem/nvme-subsys0/nvme0/address"].decode()
+        host = re.search(r"host_traddr=([\d.]+)", address).group(1)
+        gid = "".join(f"{int(n):02x}" for n in host.split("."))
+        expect(written["sys/class/infiniband/mlx5_0/ports/1/gids/0"].decode().strip().replace(":", "").endswith(gid), f"GID and address {host} differ")
+        code, out, err = call("capture", f"{top}/out", f"--replay={source}")
+        expect(code == 2 and err.count("\n") == 1 and "out" in err, f"into a folder that is not empty: {code} {err!r}")
+        code, out, err = call("capture", f"{top}/none/x.tar", f"--replay={source}")
+        expect(code == 2 and err.count("\n") == 1, f"into no folder: {code} {err!r}")
+
+
+def capture_host():
+    """A recording of this host: it can be replayed, and tells neither its name nor its addresses."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        code, out, err = call("capture", f"{top}/host.tar")
+        expect(code == 0, err)
+        code, out, err = call("print", f"--replay={top}/host.tar")
+        expect(code == 0, err)
+        expect("roce_rdma_devices" in Page(out).text, "no page of the recording")
+        packed = open(f"{top}/host.tar", "rb").read()
+        listed = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=False).stdout.split()
+        for name in [socket.gethostname(), *listed]:
+            expect(len(name) < 6 or name.encode() not in packed, f"the recording holds {name}")
+
+
+def bad_recordings():
+    """A tar file that is broken, or wants out of its folder, is refused in one line, and leaves nothing behind."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        env = exporter.environment(exporter.binary(), extra={"TMPDIR": f"{top}/tmp"})
+        os.mkdir(f"{top}/tmp")
+        cases_of = {"text": b"hello", "empty": b"", "cut": None, "up": ("../x", None), "absolute": ("/tmp/x", None), "link": ("sys/l", "/etc"), "climb": ("l", "../../..")}
+        for name, what in cases_of.items():
+            path = f"{top}/{name}.tar"
+            if isinstance(what, tuple):
+                with tarfile.open(path, "w") as tar:
+                    entry = tarfile.TarInfo(what[0])
+                    if what[1]:
+                        entry.type, entry.linkname = tarfile.SYMTYPE, what[1]
+                    tar.addfile(entry)
+            elif what is None:
+                with tarfile.open(path, "w") as tar:
+                    entry = tarfile.TarInfo("sys/a")
+                    entry.size = 5000
+                    tar.addfile(entry, io.BytesIO(b"x" * 5000))
+                os.truncate(path, 2048)
+            else:
+                with open(path, "wb") as f:
+                    f.write(what)
+            code, out, err = call("print", f"--replay={path}", env=env)
+            expect(code == 2 and not out and err.count("\n") == 1 and f"{name}.tar" in err, f"{name}: {code} {err!r}")
+            expect(not os.listdir(f"{top}/tmp"), f"{name} leaves {os.listdir(f'{top}/tmp')}")
+
+
+def demo():
+    """One command shows a host that lives: ports, storage, traffic; it goes with the program, and is what its source makes."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        subprocess.run([f"{ROOT}/packaging/demo/make", f"{top}/demo.tar.gz"], check=True)
+        with tarfile.open(f"{top}/demo.tar.gz") as fresh, tarfile.open(f"{ROOT}/packaging/demo/demo.tar.gz") as shipped:
+            contents = [{m.name: (m.linkname, t.extractfile(m).read() if m.isfile() else None) for m in t.getmembers()} for t in (fresh, shipped)]
+            expect(contents[0] == contents[1], "packaging/demo/demo.tar.gz is not what packaging/demo/make makes")
+        os.mkdir(f"{top}/tmp")
+        with Server(["--demo"], extra_env={"TMPDIR": f"{top}/tmp"}) as s:
+            first = Page(s.get("/metrics").body.decode())
+            expect(len(first.find(Pattern("roce_port_state"))) == 4, "four ports")
+            body = s.get("/").body.decode()
+            expect("demonstration" in body and "mlx5_3/1" in body and "nvme7" in body, "the status page does not show it")
+            time.sleep(3)
+            second = Page(s.get("/metrics").body.decode())
+            received = [{x.labels["device"]: float(x.value) for x in page.find(Pattern("roce_port_receive_bytes_total"))} for page in (first, second)]
+            grown = [received[1][device] - received[0][device] for device in received[0]]
+            expect(all(g > 0 for g in grown), f"traffic {grown}")
+            health = json.loads(s.get("/health").body)
+            expect(health["status"] == "ok", f"the demonstration begins {health['status']}: {[f['id'] for f in health['findings']]}")
+        expect(not os.listdir(f"{top}/tmp"), f"it leaves {os.listdir(f'{top}/tmp')}")
+        code, out, err = call("print", "--demo", env=exporter.environment(exporter.binary(), extra={"TMPDIR": f"{top}/tmp"}))
+        expect(code == 0 and "roce_nvme_controller_state" in out and not os.listdir(f"{top}/tmp"), f"print --demo: {code} {err}")
+    one_line(["--demo", "--replay=/"], "replay")
+    one_line(["--demo", "--path.sysfs=/sys"], "path.sysfs")
+
+
 def native_histograms(flags):
     """A real Prometheus reads our histograms: as protobuf with its feature flag, as text without; the answers agree."""
     preset = exporter.preset_of(exporter.binary())
@@ -746,6 +894,11 @@ def rows():
         Row("SY-04-routes", "only the documented routes, no files", routes),
         Row("SY-04-identities", "the start page tells no identities to other hosts", identities),
         Row("e2e-status-page", "the status page costs no collection and follows the host", status_page),
+        Row("e2e-capture-cases", "a recording of each case gives the case's page", capture_cases),
+        Row("e2e-capture-names", "names and secrets stay out of recordings", capture_names),
+        Row("e2e-capture-host", "a recording of this host", capture_host),
+        Row("e2e-bad-recordings", "tar files that are broken or want out", bad_recordings),
+        Row("e2e-demo", "the demonstration lives", demo),
         Row("e2e-packaging-run", "packaging/run prints the URL that answers", packaging_run, alone=True),
         Row("e2e-methods", "HEAD, 405 with Allow, odd methods", methods),
         Row("US-06-content-type", "content type", content_type),

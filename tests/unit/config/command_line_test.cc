@@ -129,6 +129,11 @@ TEST(CommandLine, EveryFlagArrives) {
                                                           "collector.netdev.device-exclude"}));
   EXPECT_EQ(good({"--replay=" + scratch.path}).replay, scratch.path);
   EXPECT_EQ(good({"--replay", web}).replay, web);
+  EXPECT_TRUE(good({"--demo"}).recorded());
+  EXPECT_FALSE(good({}).recorded());
+  const Options capture = good({"capture", "/tmp/x.tar", "--path.sysfs=/tmp"});
+  EXPECT_EQ(capture.command, Options::Command::kCapture);
+  EXPECT_EQ(capture.capture_target, "/tmp/x.tar");
 }
 
 TEST(CommandLine, SwitchesTakeTheirThreeForms) {
@@ -260,14 +265,18 @@ INSTANTIATE_TEST_SUITE_P(
             "read"},
         Bad{{"--replay=/", "--path.sysfs=/tmp"},
             "--replay: found --path.sysfs beside it, allowed only one of the two: a recording or this host"},
+        Bad{{"--demo", "--replay=/"}, "--demo: found --replay beside it, allowed only one of the two"},
+        Bad{{"--demo", "--path.procfs=/tmp"},
+            "--demo: found --path.procfs beside it, allowed only one of the two: a recording or this host"},
+        Bad{{"capture"}, "capture: found no dir|file.tar, allowed capture DIR|FILE.tar"},
         Bad{{"prnt"},
-            "command: found `prnt`, allowed print, check, profile, check-config, metrics-reference or "
+            "command: found `prnt`, allowed print, check, profile, capture, check-config, metrics-reference or "
             "checks-reference; did you mean `print`?"},
         Bad{{"serve"},
-            "command: found `serve`, allowed print, check, profile, check-config, metrics-reference or "
+            "command: found `serve`, allowed print, check, profile, capture, check-config, metrics-reference or "
             "checks-reference"},
         Bad{{""},
-            "command: found nothing, allowed print, check, profile, check-config, metrics-reference or "
+            "command: found nothing, allowed print, check, profile, capture, check-config, metrics-reference or "
             "checks-reference"},
         Bad{{"print", "now"}, "found the argument `now` too many after `print`, allowed flags"},
         Bad{{"print", "check-config"}, "found the argument `check-config` too many after `print`, allowed flags"},

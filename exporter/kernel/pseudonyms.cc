@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/kernel/pseudonyms.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "exporter/base/parse.h"
+#include "exporter/base/random.h"
+
+namespace roce {
+namespace {
+
+bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+bool is_word(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+}
+bool ends_name(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == ',' || c == ';' || c == '"' || c == '\'' || c == ')' || c == ']' ||
+         c == '}' || c == '/' || c == '\0';
+}
+
+// Whether the text is groups of hexadecimal digits of these sizes with `separator` between.
+bool is_groups(std::string_view text, char separator, std::initializer_list<std::size_t> sizes) {
+  bool first = true;
+  for (const std::size_t size : sizes) {
+    if (!std::exchange(first, false)) {
+      if (text.empty() || text.front() != separator) return false;
+      text.remove_prefix(1);
+    }
+    if (text.size() < size || !std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(size), is_hex))
+      return false;
+    text.remove_prefix(size);
+  }
+  return text.empty();
+}
+
+template <std::size_t N>
+bool parse_address(std::string_view text, std::array<std::uint8_t, N>& out) {
+  if (text.empty() || text.size() > 64) return false;
+  return inet_pton(N == 4 ? AF_INET : AF_INET6, std::string(text).c_str(), out.data()) == 1;
+}
+
+std::string to_text(const std::array<std::uint8_t, 4>& a) { return fmt::format("{}.{}.{}.{}", a[0], a[1], a[2], a[3]); }
+
+// In the long form where the original was, as in a GID.
+std::string to_text(const std::array<std::uint8_t, 16>& a, bool whole) {
+  if (!whole) {
+    char text[INET6_ADDRSTRLEN] = "";
+    inet_ntop(AF_INET6, a.data(), text, sizeof text);
+    return text;
+  }
+  std::string out;
+  for (std::size_t i = 0; i < a.size(); i += 2) out += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", a[i], a[i + 1]);
+  return out;
+}
+
+}  // namespace
+
+void Pseudonyms::add_host_name(std::string_view name) {
+  name = trim(name);
+  if (name.size() < 3 || name == "localhost" || name == "(none)") return;
+  if (std::find(host_names_.begin(), host_names_.end(), name) == host_names_.end()) host_names_.emplace_back(name);
+  // The name without its domain stands for the same host.
+  const std::string_view first = name.substr(0, name.find('.'));
+  const std::string stand_in = numbered("host", first);
+  known_.insert_or_assign("host " + std::string(name), stand_in);
+  if (first.size() >= 3 && std::find(host_names_.begin(), host_names_.end(), first) == host_names_.end())
+    host_names_.emplace_back(first);
+  // Longer ones first, so that none is replaced within another.
+  std::sort(host_names_.begin(), host_names_.end(),
+            [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+}
+
+std::string Pseudonyms::numbered(std::string_view kind, std::string_view value) {
+  const std::string key = fmt::format("{} {}", kind, value);
+  const auto found = known_.find(key);
+  if (found != known_.end()) return found->second;
+  std::string stand_in = fmt::format("{}-{}", kind, ++counts_[std::string(kind)]);
+  known_.emplace(key, stand_in);
+  return stand_in;
+}
+
+std::string Pseudonyms::host(std::string_view value) {
+  return trim(value).empty() ? "" : numbered("host", trim(value));
+}
+
+std::string Pseudonyms::serial(std::string_view value) {
+  return trim(value).empty() ? "" : numbered("serial", trim(value));
+}
+
+std::string Pseudonyms::path(std::string_view value) {
+  return value.empty() || value == "/" ? std::string(value) : "/" + numbered("path", value);
+}
+
+std::string Pseudonyms::address_or_host(std::string_view value) {
+  value = trim(value);
+  if (value.empty()) return {};
+  std::array<std::uint8_t, 4> v4{};
+  std::array<std::uint8_t, 16> v6{};
+  if (parse_address(value, v4)) return to_text(network(v4));
+  // "fe80::1%eth0": the interface stays.
+  const std::size_t zone = std::min(value.find('%'), value.size());
+  if (parse_address(value.substr(0, zone), v6)) return to_text(network(v6), false) + std::string(value.substr(zone));
+  if (value.starts_with("nn-") || value.starts_with("0x")) return serial(value);  // Fibre Channel
+  return host(value);
+}
+
+std::uint64_t Pseudonyms::guid(std::uint64_t value) {
+  if (value == 0) return 0;
+  const auto [at, fresh] = guids_.emplace(value, 0);
+  // Of the kind that is nobody's: locally administered.
+  if (fresh) at->second = 0x0200'00ff'fe00'0000U + guids_.size();
+  return at->second;
+}
+
+// Whether the bit is turned, the same for all addresses with the same bits before it.
+bool Pseudonyms::flip(std::string_view family, const std::uint8_t* bytes, unsigned bit) {
+  std::string key(family);
+  key += static_cast<char>(bit);
+  key.append(reinterpret_cast<const char*>(bytes), bit / 8);
+  if (bit % 8 != 0) key += static_cast<char>(bytes[bit / 8] >> (8 - bit % 8));
+  const auto found = flips_.find(key);
+  if (found != flips_.end()) return found->second;
+  return flips_.emplace(std::move(key), (random_number<std::uint8_t>() & 1U) != 0).first->second;
+}
+
+namespace {
+
+template <std::size_t N>
+void mask(std::array<std::uint8_t, N>& address, unsigned length) {
+  for (unsigned bit = length; bit < N * 8; ++bit)
+    address[bit / 8] = static_cast<std::uint8_t>(address[bit / 8] & ~(0x80U >> bit % 8));
+}
+
+}  // namespace
+
+std::array<std::uint8_t, 4> Pseudonyms::network(std::array<std::uint8_t, 4> address, unsigned length) {
+  length = std::min(length, 32U);
+  mask(address, length);
+  if (address[0] == 0 || address[0] == 127 || address[0] == 255) return address;
+  const std::array<std::uint8_t, 4> original = address;
+  // The first bits tell what kind of address it is, and stay.
+  const unsigned first = original[0] == 169 && original[1] == 254 ? 16 : 8;
+  for (unsigned bit = first; bit < length; ++bit)
+    if (flip("4", original.data(), bit))
+      address[bit / 8] = static_cast<std::uint8_t>(address[bit / 8] ^ 0x80U >> bit % 8);
+  return address;
+}
+
+std::array<std::uint8_t, 16> Pseudonyms::network(std::array<std::uint8_t, 16> address, unsigned length) {
+  length = std::min(length, 128U);
+  mask(address, length);
+  static constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  if (std::equal(kMapped.begin(), kMapped.end(), address.begin())) {
+    const auto v4 = network(std::array<std::uint8_t, 4>{address[12], address[13], address[14], address[15]},
+                            length > 96 ? length - 96 : 0);
+    std::copy(v4.begin(), v4.end(), address.begin() + 12);
+    return address;
+  }
+  if (std::all_of(address.begin(), address.begin() + 15, [](std::uint8_t b) { return b == 0; }))
+    return address;  // ::, ::1
+  const std::array<std::uint8_t, 16> original = address;
+  const unsigned first = original[0] == 0xfe && (original[1] & 0xc0U) == 0x80 ? 64 : 16;
+  for (unsigned bit = first; bit < length; ++bit)
+    if (flip("6", original.data(), bit))
+      address[bit / 8] = static_cast<std::uint8_t>(address[bit / 8] ^ 0x80U >> bit % 8);
+  return address;
+}
+
+std::string Pseudonyms::mac(std::string_view value) {
+  if (value == "00:00:00:00:00:00" || value == "ff:ff:ff:ff:ff:ff") return std::string(value);
+  std::string lower(value);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+  const std::string key = "mac " + lower;
+  const auto found = known_.find(key);
+  if (found != known_.end()) return found->second;
+  const std::uint64_t n = ++counts_["mac"];
+  return known_.emplace(key, fmt::format("02:00:00:{:02x}:{:02x}:{:02x}", n >> 16 & 0xff, n >> 8 & 0xff, n & 0xff))
+      .first->second;
+}
+
+std::string Pseudonyms::qualified(std::string_view value) {
+  if (value == "nqn.2014-08.org.nvmexpress.discovery") return std::string(value);
+  const std::string number = numbered("name", value);
+  if (value.starts_with("nqn.")) return "nqn.2024-01.com.example:" + number;
+  if (value.starts_with("iqn.")) return "iqn.2024-01.com.example:" + number;
+  return number;
+}
+
+std::string Pseudonyms::with_host_names(std::string text) {
+  for (const std::string& name : host_names_) {
+    const std::string stand_in = numbered("host", name);
+    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at)) {
+      const bool begins = at == 0 || !is_word(text[at - 1]);
+      const bool ends = at + name.size() == text.size() || !is_word(text[at + name.size()]);
+      if (begins && ends) text.replace(at, name.size(), stand_in);
+      at += begins && ends ? stand_in.size() : name.size();
+    }
+  }
+  return text;
+}
+
+std::string Pseudonyms::text(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const std::string_view rest = text.substr(i);
+    if (i > 0 && is_word(text[i - 1])) {
+      out += text[i++];
+      continue;
+    }
+    if (rest.starts_with("nqn.") || rest.starts_with("iqn.") || rest.starts_with("eui.") || rest.starts_with("naa.")) {
+      std::size_t size = 0;
+      while (size < rest.size() && !ends_name(rest[size])) ++size;
+      out += qualified(rest.substr(0, size));
+      i += size;
+      continue;
+    }
+    // "traddr=storage.example": a name may stand for an address.
+    bool taken = false;
+    for (const std::string_view key : {"traddr=", "host_traddr=", "src_addr="}) {
+      if (!rest.starts_with(key)) continue;
+      std::size_t size = key.size();
+      while (size < rest.size() && !ends_name(rest[size])) ++size;
+      out += key;
+      out += address_or_host(rest.substr(key.size(), size - key.size()));
+      i += size;
+      taken = true;
+      break;
+    }
+    if (taken) continue;
+    if (rest.size() >= 36 && is_groups(rest.substr(0, 36), '-', {8, 4, 4, 4, 12}) &&
+        (rest.size() == 36 || !is_word(rest[36]))) {
+      const std::string stand_in = numbered("uuid", rest.substr(0, 36));
+      out += fmt::format("00000000-0000-4000-8000-{:012x}", std::stoull(stand_in.substr(5)));
+      i += 36;
+      continue;
+    }
+    std::size_t size = 0;
+    while (size < rest.size() && (is_hex(rest[size]) || rest[size] == ':' || rest[size] == '.')) ++size;
+    // What ends in another word is none.
+    if (size == 0 || (size < rest.size() && is_word(rest[size]))) {
+      do out += text[i++];
+      while (i < text.size() && is_word(text[i - 1]) && is_word(text[i]));
+      continue;
+    }
+    std::string_view run = rest.substr(0, size);
+    while (run.size() > 1 && (run.back() == '.' || (run.back() == ':' && !run.ends_with("::")))) run.remove_suffix(1);
+    std::array<std::uint8_t, 4> v4{};
+    std::array<std::uint8_t, 16> v6{};
+    const std::size_t colon = run.find(':');
+    if (is_groups(run, ':', {2, 2, 2, 2, 2, 2})) {
+      out += mac(run);
+    } else if (is_groups(run, ':', {4, 4, 4, 4})) {
+      std::string digits(run);
+      std::erase(digits, ':');
+      const std::uint64_t value = guid(parse_hex(digits).value_or(0));
+      out += fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", value >> 48, value >> 32 & 0xffff, value >> 16 & 0xffff,
+                         value & 0xffff);
+    } else if (parse_address(run, v4)) {
+      out += to_text(network(v4));
+    } else if (colon != std::string_view::npos && parse_address(run.substr(0, colon), v4)) {
+      out += to_text(network(v4));
+      out += run.substr(colon);
+    } else if (std::count(run.begin(), run.end(), ':') >= 2 && parse_address(run, v6)) {
+      out += to_text(network(v6), run.size() == 39);
+    } else {
+      out += run;
+    }
+    i += run.size();
+  }
+  return with_host_names(std::move(out));
+}
+
+}  // namespace roce

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stand-ins for what names a host and those it talks to. The same name gets the same stand-in as long as the object
+// lives, and none can be turned back without it: names are numbered as they come, and addresses are changed bit by bit
+// at random, so that two of them share their first bits, and so their networks, exactly when the originals did.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace roce {
+
+// Not thread-safe.
+class Pseudonyms {
+ public:
+  // A name of a host: each occurrence of it as a word is replaced from now on.
+  void add_host_name(std::string_view name);
+
+  // Free text: addresses (IPv4, IPv6, GID, MAC), GUIDs, UUIDs, NQNs, iSCSI names and known host names in it.
+  std::string text(std::string_view text);
+
+  // A whole value of which the reader knows what it is. Empty ones stay so.
+  std::string address_or_host(std::string_view value);
+  std::string host(std::string_view value);
+  std::string serial(std::string_view value);
+  std::string path(std::string_view value);  // as in an export of NFS; "/" stays
+  std::uint64_t guid(std::uint64_t value);   // 0 stays
+
+  // Of the first `length` bits; the others become 0, as in a table of routes. Addresses that mean no host (0, loopback,
+  // the well-known beginnings of multicast and link-local ones) stay.
+  std::array<std::uint8_t, 4> network(std::array<std::uint8_t, 4> address, unsigned length = 32);
+  std::array<std::uint8_t, 16> network(std::array<std::uint8_t, 16> address, unsigned length = 128);
+
+ private:
+  std::string numbered(std::string_view kind, std::string_view value);
+  std::string qualified(std::string_view value);  // an NQN or iSCSI name
+  std::string mac(std::string_view value);
+  bool flip(std::string_view family, const std::uint8_t* bytes, unsigned bit);
+  std::string with_host_names(std::string text);
+
+  std::map<std::string, std::string, std::less<>> known_;  // "kind value" -> stand-in
+  std::map<std::string, std::uint64_t, std::less<>> counts_;
+  std::map<std::string, bool, std::less<>> flips_;  // by family and the bits before
+  std::map<std::uint64_t, std::uint64_t> guids_;
+  std::vector<std::string> host_names_;
+};
+
+}  // namespace roce

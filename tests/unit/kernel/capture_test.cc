@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/kernel/capture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "exporter/kernel/capture_sources.h"
+#include "exporter/kernel/dcb_recorded.h"
+#include "exporter/kernel/ethtool_messages.h"
+#include "exporter/kernel/recording.h"
+#include "tests/support/temp_tree.h"
+
+namespace roce {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Key;
+using testing::Not;
+
+class Memory : public CaptureSink {
+ public:
+  Result<void> file(const std::string& path, const std::string& text) override {
+    EXPECT_TRUE(files.emplace(path, text).second) << path;
+    return {};
+  }
+  Result<void> link(const std::string& path, const std::string& target) override {
+    EXPECT_TRUE(links.emplace(path, target).second) << path;
+    return {};
+  }
+  Result<void> folder(const std::string& path) override {
+    EXPECT_TRUE(folders.emplace(path, 1).second) << path;
+    return {};
+  }
+  Result<void> finish() override {
+    finished = true;
+    return {};
+  }
+
+  std::map<std::string, std::string> files;
+  std::map<std::string, std::string> links;
+  std::map<std::string, int> folders;
+  bool finished = false;
+};
+
+class CaptureTest : public testing::Test {
+ protected:
+  static CaptureOptions all() {
+    return {{}, 2000, [](std::string_view) { return true; }, [](std::string_view) { return true; }};
+  }
+  void take(const CaptureOptions& options = all()) {
+    const auto report = capture(*tree_.host(), {}, options, sink_);
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(report->files, sink_.files.size());
+    EXPECT_TRUE(sink_.finished);
+  }
+
+  TempTree tree_;
+  Memory sink_;
+};
+
+TEST_F(CaptureTest, FollowsLinksAndKeepsThem) {
+  const std::string function = "sys/devices/pci0000:3a/0000:3b:00.0";
+  tree_.write(function + "/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+  tree_.write(function + "/numa_node", "1\n");
+  tree_.link(function + "/infiniband/mlx5_0/device", "../..");
+  tree_.link("sys/class/infiniband/mlx5_0", "../../devices/pci0000:3a/0000:3b:00.0/infiniband/mlx5_0");
+  take();
+  EXPECT_EQ(sink_.files[function + "/infiniband/mlx5_0/ports/1/state"], "4: ACTIVE\n");
+  EXPECT_EQ(sink_.files[function + "/numa_node"], "1\n");
+  EXPECT_EQ(sink_.links["sys/class/infiniband/mlx5_0"], "../../devices/pci0000:3a/0000:3b:00.0/infiniband/mlx5_0");
+  EXPECT_EQ(sink_.links[function + "/infiniband/mlx5_0/device"], "../..");
+}
+
+TEST_F(CaptureTest, TakesNothingThatIsNotOnTheList) {
+  tree_.add_port("mlx5_0");
+  tree_.write("sys/class/nvme/nvme0/dhchap_secret", "DHHC-1:00:abc:");
+  tree_.write("sys/class/nvme/nvme0/dhchap_ctrl_secret", "DHHC-1:00:abc:");
+  tree_.write("sys/class/nvme/nvme0/tls_key", "0123");
+  tree_.write("sys/class/nvme/nvme0/address", "traddr=192.0.2.9,trsvcid=4420\n");
+  tree_.write("sys/class/infiniband/mlx5_0/ports/1/counters/secret_key", "5");
+  tree_.write("proc/1/environ", "PASSWORD=x");
+  tree_.write("proc/1/comm", "postgres");
+  tree_.write("proc/cmdline", "x");
+  tree_.write("sys/class/dmi/id/product_serial", "ABC");
+  tree_.write("sys/class/net/eth0/address", "0c:42:a1:12:34:56");
+  tree_.link("sys/class/net/out", "/etc");
+  tree_.link("sys/class/net/up", "../../../../../../../../etc");
+  take();
+  EXPECT_THAT(sink_.files, Contains(Key("sys/class/nvme/nvme0/address")));
+  for (const auto& [path, text] : sink_.files) {
+    EXPECT_THAT(path, Not(HasSubstr("secret")));
+    EXPECT_THAT(path, Not(HasSubstr("tls")));
+    EXPECT_FALSE(path.starts_with("proc/1/") || path.starts_with("sys/class/dmi") || path == "proc/cmdline") << path;
+    EXPECT_THAT(text, Not(HasSubstr("DHHC")));
+    EXPECT_THAT(text, Not(HasSubstr("192.0.2.9")));
+  }
+  EXPECT_THAT(sink_.links, Not(Contains(Key("sys/class/net/out"))));
+  EXPECT_THAT(sink_.links, Not(Contains(Key("sys/class/net/up"))));
+}
+
+TEST_F(CaptureTest, TheListNamesNoSecretAndNoProcess) {
+  for (const std::string_view pattern : capture_patterns()) {
+    EXPECT_FALSE(looks_secret(pattern)) << pattern;
+    EXPECT_FALSE(pattern.starts_with("proc/*") || pattern.starts_with("proc/[")) << pattern;
+    EXPECT_FALSE(pattern.starts_with("proc/self/") && pattern != "proc/self/mountstats") << pattern;
+  }
+  for (const std::string secret :
+       {"a/dhchap_key", "a/dhchap_secret", "key", "a/tls_psk", "x/password", "a/tls_configured_key"})
+    EXPECT_TRUE(looks_secret(secret)) << secret;
+  EXPECT_FALSE(looks_secret("secret/state"));
+}
+
+TEST_F(CaptureTest, DevicesThatAreLeftAloneAreNotTouched) {
+  tree_.add_port("mlx5_0");
+  tree_.add_port("mlx5_1");
+  tree_.write("sys/class/net/eth0/mtu", "1500");
+  tree_.write("sys/class/net/eth1/mtu", "1500");
+  CaptureOptions options = all();
+  options.device_wanted = [](std::string_view name) { return name != "mlx5_1"; };
+  options.netdev_wanted = [](std::string_view name) { return name != "eth1"; };
+  take(options);
+  for (const auto& [path, text] : sink_.files) {
+    EXPECT_THAT(path, Not(HasSubstr("mlx5_1")));
+    EXPECT_THAT(path, Not(HasSubstr("eth1")));
+  }
+  EXPECT_THAT(sink_.files, Contains(Key("sys/class/net/eth0/mtu")));
+}
+
+TEST_F(CaptureTest, NamesAreReplacedAlikeInAllFiles) {
+  tree_.write("proc/sys/kernel/hostname", "gpu17\n");
+  tree_.add_port("mlx5_0");
+  tree_.write("sys/class/infiniband/mlx5_0/node_desc", "gpu17 mlx5_0\n");
+  tree_.write("sys/class/infiniband/mlx5_0/fw_ver", "20.1.2.3\n");
+  tree_.write("sys/class/infiniband/mlx5_0/ports/1/gids/3", "0000:0000:0000:0000:0000:ffff:c000:0207\n");
+  tree_.write("sys/class/nvme-subsystem/nvme-subsys0/serial", "S5XX\n");
+  tree_.write("sys/class/nvme-subsystem/nvme-subsys0/subsysnqn", "nqn.2024-01.org.acme:a\n");
+  tree_.write("configfs/nvmet/subsystems/nqn.2024-01.org.acme:a/attr_model", "Linux\n");
+  tree_.write("proc/net/route",
+              "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+              "eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n");
+  tree_.write("proc/self/mountstats",
+              "device /dev/sda1 mounted on /home/alice with fstype ext4\n"
+              "device stor9:/pool/alice mounted on /mnt/alice with fstype nfs4 statvers=1.1\n"
+              "\topts:\trw,proto=rdma,addr=192.0.2.9,clientaddr=192.0.2.7\n\txprt:\trdma 0 0 1\n"
+              "device stor8:/x mounted on /y with fstype nfs statvers=1.1\n\topts:\trw,proto=tcp,addr=192.0.2.8\n"
+              "\txprt:\ttcp 0 0 1\n");
+  auto host = std::make_shared<Host>(*tree_.host());
+  host->configfs_mount = tree_.path("configfs");
+  ASSERT_TRUE(capture(*host, {}, all(), sink_));
+  for (const auto& [path, text] : sink_.files)
+    for (const char* name : {"gpu17", "acme", "alice", "stor9", "stor8", "192.0.2.", "S5XX", "c000:0207"}) {
+      EXPECT_THAT(text, Not(HasSubstr(name))) << path;
+      EXPECT_THAT(path, Not(HasSubstr(name)));
+    }
+  EXPECT_EQ(sink_.files["sys/class/infiniband/mlx5_0/fw_ver"], "20.1.2.3\n") << "a version is no address";
+  const std::string nqn = sink_.files["sys/class/nvme-subsystem/nvme-subsys0/subsysnqn"];
+  EXPECT_THAT(sink_.files, Contains(Key("configfs/nvmet/subsystems/" + nqn.substr(0, nqn.size() - 1) + "/attr_model")));
+  // The host's own address, and that of the peer, are in the network of the route still.
+  unsigned mapped[4];
+  const std::string gid = sink_.files["sys/class/infiniband/mlx5_0/ports/1/gids/3"];
+  ASSERT_EQ(std::sscanf(gid.c_str() + 30, "%2x%2x:%2x%2x", &mapped[0], &mapped[1], &mapped[2], &mapped[3]), 4) << gid;
+  char route[16];
+  std::snprintf(route, sizeof route, "00%02X%02X%02X", mapped[2], mapped[1], mapped[0]);
+  EXPECT_THAT(sink_.files["proc/net/route"], HasSubstr(std::string("\t") + route + "\t00000000\t"));
+  char peer[32];
+  std::snprintf(peer, sizeof peer, "addr=%u.%u.%u.", mapped[0], mapped[1], mapped[2]);
+  EXPECT_THAT(sink_.files["proc/self/mountstats"], HasSubstr(peer));
+  EXPECT_THAT(sink_.files["proc/self/mountstats"], Not(HasSubstr("ext4")));
+  EXPECT_THAT(sink_.files["proc/self/mountstats"], Not(HasSubstr("tcp")));
+}
+
+TEST_F(CaptureTest, OfSystemdOnlyTheLimitIsTaken) {
+  tree_.write("root/etc/systemd/system.conf",
+              "[Manager]\nDefaultEnvironment=TOKEN=x\nDefaultLimitMEMLOCK=8M\n#DefaultLimitNOFILE=1\n");
+  auto host = std::make_shared<Host>(*tree_.host());
+  host->rootfs = tree_.path("root");
+  ASSERT_TRUE(capture(*host, {}, all(), sink_));
+  EXPECT_EQ(sink_.files["root/etc/systemd/system.conf"], "[Manager]\nDefaultLimitMEMLOCK=8M\n");
+}
+
+TEST(CaptureSourcesTest, WhatTheToolsPrintIsReadBack) {
+  const std::vector<NamedValue> values = {{"rx: odd name", 1}, {"rx_bytes", 18446744073709551615U}};
+  const auto statistics = parse_ethtool_statistics_text(ethtool_statistics_text(values));
+  ASSERT_TRUE(statistics);
+  ASSERT_EQ(statistics->size(), 2U);
+  EXPECT_EQ((*statistics)[0].name, "rx: odd name");
+  EXPECT_EQ((*statistics)[1].value, 18446744073709551615U);
+
+  EthtoolLink link;
+  link.detected = false;
+  link.quality = 3;
+  link.reason = link_reason(2);
+  link.detail = link_detail(2, 1);
+  link.down_events = 4;
+  const auto link_back = parse_ethtool_link_json(ethtool_link_json("eth0", link));
+  ASSERT_TRUE(link_back);
+  EXPECT_EQ(link_back->detected, link.detected);
+  EXPECT_EQ(link_back->quality, link.quality);
+  EXPECT_EQ(link_back->reason, link.reason);
+  EXPECT_EQ(link_back->detail, link.detail);
+  EXPECT_EQ(link_back->down_events, link.down_events);
+
+  EthtoolPause pause;
+  pause.receive = true;
+  pause.transmit_frames = 7;
+  const auto pause_back = parse_ethtool_pause_json(ethtool_pause_json("eth0", pause));
+  ASSERT_TRUE(pause_back);
+  EXPECT_EQ(pause_back->receive, true);
+  EXPECT_EQ(pause_back->autonegotiate, std::nullopt);
+  EXPECT_EQ(pause_back->transmit_frames, 7U);
+
+  EthtoolFec fec;
+  fec.configured = {"auto"};
+  fec.active = {"rs"};
+  fec.corrected_blocks = 9;
+  const auto fec_back = parse_ethtool_fec_json(ethtool_fec_json("eth0", fec));
+  ASSERT_TRUE(fec_back);
+  EXPECT_EQ(fec_back->active, fec.active);
+  EXPECT_EQ(fec_back->corrected_blocks, 9U);
+
+  DcbState dcb;
+  dcb.pfc.emplace().enabled = 1U << 3;
+  dcb.pfc->sent = PerPriority<std::uint64_t>{1, 2, 3, 4, 5, 6, 7, 8};
+  dcb.ets.emplace().algorithm = PerPriority<DcbAlgorithm>{DcbAlgorithm::kEts, DcbAlgorithm::kStrict};
+  dcb.ets->willing = true;
+  dcb.max_rate = PerPriority<std::uint64_t>{0, 5};
+  dcb.buffers.emplace().total = 1000;
+  dcb.apps = std::vector<DcbApp>{{DcbSelector::kEtherType, 2, 0}, {DcbSelector::kDscp, 3, 26}};
+  dcb.trust = std::vector<DcbSelector>{DcbSelector::kDscp, DcbSelector::kPcp};
+  dcb.dcbx = kDcbxHost | kDcbxIeee;
+  const auto dcb_back = parse_dcb_json(dcb_json(dcb));
+  ASSERT_TRUE(dcb_back);
+  EXPECT_EQ(dcb_back->pfc->enabled, dcb.pfc->enabled);
+  EXPECT_EQ(dcb_back->pfc->sent, dcb.pfc->sent);
+  EXPECT_EQ(dcb_back->ets->algorithm, dcb.ets->algorithm);
+  EXPECT_EQ(dcb_back->ets->willing, true);
+  EXPECT_EQ(dcb_back->max_rate, dcb.max_rate);
+  EXPECT_EQ(dcb_back->buffers->total, 1000U);
+  EXPECT_EQ(dcb_back->apps, dcb.apps);
+  EXPECT_EQ(dcb_back->trust, dcb.trust);
+  EXPECT_EQ(dcb_back->dcbx, dcb.dcbx);
+}
+
+TEST(CaptureSinkTest, ATarFileIsWholeOrNotThere) {
+  const TempDirectory top;
+  const std::string target = (top.path() / "x.tar").string();
+  {
+    auto sink = CaptureSink::open(target);
+    ASSERT_TRUE(sink) << sink.error().message();
+    ASSERT_TRUE((*sink)->file("sys/a", "1\n"));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(top.path())) << "given up half way";
+  {
+    auto sink = CaptureSink::open(target);
+    ASSERT_TRUE(sink);
+    ASSERT_TRUE((*sink)->folder("sys/empty"));
+    ASSERT_TRUE((*sink)->file("sys/" + std::string(150, 'd') + "/a", "1\n"));
+    ASSERT_TRUE((*sink)->link("sys/l", std::string(150, 'd')));
+    ASSERT_TRUE((*sink)->finish());
+  }
+  const auto recording = Recording::open(target);
+  ASSERT_TRUE(recording) << recording.error().message();
+  EXPECT_EQ(std::ifstream(recording->folder() + "/sys/l/a").get(), '1');
+  EXPECT_TRUE(std::filesystem::is_directory(recording->folder() + "/sys/empty"));
+  EXPECT_EQ(std::filesystem::status(target).permissions() & std::filesystem::perms::others_all,
+            std::filesystem::perms::none);
+}
+
+TEST(CaptureSinkTest, AFolderMustBeEmpty) {
+  const TempDirectory top;
+  std::ofstream(top.path() / "mine") << "x";
+  EXPECT_FALSE(CaptureSink::open(top.path().string()));
+  EXPECT_FALSE(CaptureSink::open((top.path() / "mine").string()));
+  auto sink = CaptureSink::open((top.path() / "new/deeper").string());
+  ASSERT_TRUE(sink);
+  ASSERT_TRUE((*sink)->file("a/b", "1"));
+  EXPECT_TRUE(std::filesystem::exists(top.path() / "new/deeper/a/b"));
+}
+
+}  // namespace
+}  // namespace roce

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exporter/kernel/pseudonyms.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace roce {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
+
+using V4 = std::array<std::uint8_t, 4>;
+
+unsigned common_bits(const V4& a, const V4& b) {
+  for (unsigned i = 0; i < 32; ++i)
+    if (((a[i / 8] ^ b[i / 8]) & 0x80U >> i % 8) != 0) return i;
+  return 32;
+}
+
+TEST(PseudonymsTest, AddressesKeepTheNetworksThatTheyShare) {
+  Pseudonyms names;
+  const std::vector<V4> originals = {{192, 0, 2, 9},   {192, 0, 2, 10}, {192, 0, 2, 200}, {192, 0, 3, 9},
+                                     {192, 168, 0, 1}, {10, 1, 2, 3},   {10, 1, 2, 4},    {172, 16, 5, 5}};
+  for (const V4& a : originals)
+    for (const V4& b : originals) EXPECT_EQ(common_bits(names.network(a), names.network(b)), common_bits(a, b));
+  EXPECT_EQ(names.network(V4{192, 0, 2, 9}), names.network(V4{192, 0, 2, 9}));
+  // A network of a table of routes holds the same hosts as before.
+  V4 network = names.network(V4{192, 0, 2, 0}, 24);
+  EXPECT_EQ(network[3], 0);
+  EXPECT_EQ(common_bits(network, names.network(V4{192, 0, 2, 9})) >= 24, true);
+  for (const V4 special : {V4{0, 0, 0, 0}, V4{127, 0, 0, 1}, V4{255, 255, 255, 255}})
+    EXPECT_EQ(names.network(special), special);
+}
+
+TEST(PseudonymsTest, AddressesAreChanged) {
+  int same = 0;
+  for (int i = 0; i < 20; ++i) {
+    Pseudonyms names;
+    same += names.network(V4{192, 0, 2, 9}) == V4{192, 0, 2, 9} ? 1 : 0;
+  }
+  EXPECT_LE(same, 2) << "one in 2^24 by chance";
+}
+
+TEST(PseudonymsTest, TheAddressInAGidIsTheAddress) {
+  Pseudonyms names;
+  const std::string v4 = names.text("192.0.2.9");
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  ASSERT_EQ(std::sscanf(v4.c_str(), "%u.%u.%u.%u", &a, &b, &c, &d), 4);
+  char gid[64];
+  std::snprintf(gid, sizeof gid, "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x", a, b, c, d);
+  EXPECT_EQ(names.text("0000:0000:0000:0000:0000:ffff:c000:0209\n"), std::string(gid) + "\n");
+  EXPECT_EQ(names.text("0000:0000:0000:0000:0000:0000:0000:0000"), "0000:0000:0000:0000:0000:0000:0000:0000");
+  EXPECT_THAT(names.text("fe80:0000:0000:0000:0a0b:0cff:fe0d:0e0f"),
+              MatchesRegex("fe80:0000:0000:0000(:[0-9a-f]{4}){4}"));
+}
+
+TEST(PseudonymsTest, TextKeepsEverythingElse) {
+  Pseudonyms names;
+  for (const std::string same : {"4: ACTIVE\n", "200 Gb/sec (4X HDR)", "0000:17:00.0", "28.40.1000",
+                                 "PCI_SLOT_NAME=0000:3b:00.1", "x: 12:30:05", "mlx5_comp0@pci:0000:3b:00.0", "deadbeef",
+                                 "1.2", "::", "fast_io_fail_tmo: off", "00:1f.2", "", "1 2 3 4 5 6", "cpu  1 2 3\n\n"})
+    EXPECT_EQ(names.text(same), same);
+}
+
+TEST(PseudonymsTest, NamesAreReplacedWhereverTheyStand) {
+  Pseudonyms names;
+  names.add_host_name("gpu17.rack4.example.org\n");
+  const std::string text =
+      "traddr=192.0.2.9,trsvcid=4420,host_traddr=192.0.2.7 nqn.2024-01.org.acme:pool iqn.2005-03.org.acme:d "
+      "0c:42:a1:12:34:56 0c42:a103:0012:3456 0a0b0c0d-1234-4abc-8def-0123456789ab gpu17 gpu17.rack4.example.org "
+      "2001:db8:7::9 traddr=stor9.acme,x 192.0.2.9:4420";
+  const std::string once = names.text(text);
+  for (const char* secret :
+       {"192.0.2.9", "192.0.2.7", "acme", "0c:42", "a103", "0a0b0c0d", "gpu17", "rack4", "db8:7", "stor9"})
+    EXPECT_THAT(once, Not(HasSubstr(secret)));
+  EXPECT_THAT(once, HasSubstr(",trsvcid=4420,host_traddr="));
+  EXPECT_EQ(names.text(text), once);
+  EXPECT_EQ(names.host("gpu17"), names.host("gpu17.rack4.example.org"));
+  EXPECT_EQ(names.text("gpu171 my-gpu17x"), "gpu171 my-gpu17x") << "parts of other words";
+  const std::string address = names.text("192.0.2.9");
+  EXPECT_THAT(once, HasSubstr("traddr=" + address + ","));
+  EXPECT_TRUE(once.ends_with(address + ":4420"));
+}
+
+TEST(PseudonymsTest, WholeValues) {
+  Pseudonyms names;
+  EXPECT_EQ(names.serial(""), "");
+  EXPECT_EQ(names.serial("S5XX123\n"), names.serial("S5XX123"));
+  EXPECT_NE(names.serial("S5XX123"), names.serial("S5XX124"));
+  EXPECT_EQ(names.address_or_host("192.0.2.9"), names.text("192.0.2.9"));
+  EXPECT_THAT(names.address_or_host("fe80::1%eth0"), MatchesRegex("fe80::.*%eth0"));
+  EXPECT_THAT(names.address_or_host("stor9.acme"), MatchesRegex("host-[0-9]+"));
+  EXPECT_EQ(names.path("/"), "/");
+  EXPECT_EQ(names.path("/home/alice"), names.path("/home/alice"));
+  EXPECT_THAT(names.path("/home/alice"), Not(HasSubstr("alice")));
+  EXPECT_EQ(names.guid(0), 0U);
+  EXPECT_EQ(names.guid(77), names.guid(77));
+  EXPECT_NE(names.guid(77), names.guid(78));
+}
+
+TEST(PseudonymsTest, DifferentNamesStayDifferent) {
+  Pseudonyms names;
+  std::set<std::string> seen;
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_TRUE(seen.insert(names.text("10.7.0." + std::to_string(i % 256) + (i < 256 ? "" : ":1"))).second ||
+                i >= 256);
+    EXPECT_TRUE(seen.insert(names.text("nqn.2024-01.org.acme:" + std::to_string(i))).second);
+  }
+}
+
+}  // namespace
+}  // namespace roce
