@@ -77,12 +77,13 @@ class EngineImpl final : public Engine {
     if (settings_.connect_interval.count() > 0) {
       auto agent = ConnectAgent::start();
       if (agent)
-        connects_ = std::make_unique<ConnectProber>(verbs_, std::move(*agent), epoch_, [this](const auto& ports) {
-          for (auto& unit : units_) {
-            const auto found = ports.find(unit->record().device);
-            unit->set_cm_port(found == ports.end() ? 0 : found->second);
-          }
-        });
+        connects_ =
+            std::make_unique<ConnectProber>(verbs_, std::move(*agent), source_, epoch_, [this](const auto& ports) {
+              for (auto& unit : units_) {
+                const auto found = ports.find(unit->record().device);
+                unit->set_cm_port(found == ports.end() ? 0 : found->second);
+              }
+            });
       else
         log::warn("no connect probe", {{"error", agent.error().message()}});
     }

@@ -244,8 +244,9 @@ Result<std::vector<std::uint16_t>> ConnectAgent::open(std::span<const Gid> liste
     (void)close_locked();
     return fail_errno(err, "the process of rdma_cm");
   }
+  const std::uint32_t listeners = setup.listener_count;
   OPENSSL_cleanse(&setup, sizeof setup);
-  return std::vector<std::uint16_t>(ports.port, ports.port + setup.listener_count);
+  return std::vector<std::uint16_t>(ports.port, ports.port + listeners);
 }
 
 Result<ConnectOutcome> ConnectAgent::connect(const Gid& from, const Gid& to, std::uint16_t port, std::uint32_t epoch,

@@ -19,10 +19,11 @@ constexpr std::chrono::milliseconds kDeadline{2000};
 
 }  // namespace
 
-ConnectProber::ConnectProber(const Verbs& clocks, std::unique_ptr<ConnectAgent> agent, std::uint32_t epoch,
-                             OnPorts on_ports)
+ConnectProber::ConnectProber(const Verbs& clocks, std::unique_ptr<ConnectAgent> agent, EndpointSource& source,
+                             std::uint32_t epoch, OnPorts on_ports)
     : clocks_(clocks),
       agent_(std::move(agent)),
+      source_(source),
       epoch_(epoch),
       on_ports_(std::move(on_ports)),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
@@ -75,7 +76,7 @@ void ConnectProber::set_local(std::vector<LocalEnd> ends) {
   const bool same = std::equal(ends.begin(), ends.end(), ends_.begin(), ends_.end(), [](const auto& a, const auto& b) {
     return a.device == b.device && a.gid == b.gid && a.listen == b.listen;
   });
-  if (same && open_) return;
+  if (same && (open_ || opening_)) return;
   ends_ = std::move(ends);
   changed_ = true;
   wake(wake_);
@@ -111,6 +112,7 @@ void ConnectProber::reopen() {
     keys = keys_;
     open_ = false;
     if (interval_ == 0) ends.clear();
+    opening_ = !ends.empty() && !keys.empty();
   }
   std::map<std::string, std::uint16_t> ports;
   if (ends.empty() || keys.empty()) {
@@ -126,6 +128,11 @@ void ConnectProber::reopen() {
       names.push_back(end.device);
     }
   const auto opened = agent_->open(listen_on, keys, epoch_);
+  {
+    const std::lock_guard lock(mutex_);
+    opening_ = false;
+    open_ = opened.has_value();
+  }
   if (!opened) {
     if (failures_ == 0) log::warn("connect probe", {{"error", opened.error().message()}});
     open_after_ = clocks_.now() + std::min<std::uint64_t>(60, 1ULL << std::min(failures_, 6U)) * kSecond;
@@ -137,27 +144,32 @@ void ConnectProber::reopen() {
   if (failures_ != 0) log::info("connect probe goes on", {{"failures", failures_}});
   failures_ = 0;
   for (std::size_t i = 0; i < std::min(names.size(), opened->size()); ++i) ports[names[i]] = (*opened)[i];
-  {
-    const std::lock_guard lock(mutex_);
-    open_ = true;
-  }
   on_ports_(ports);
 }
 
 void ConnectProber::probe(std::uint64_t id) {
   std::shared_ptr<PeerRecord> peer;
   Endpoint endpoint;
+  bool ask = false;
   Gid from;
   {
     const std::lock_guard lock(mutex_);
     const auto found = work_.find(id);
-    if (found == work_.end() || !open_ || found->second.endpoint.cm_port == 0) return;
+    if (found == work_.end() || !open_) return;
     peer = found->second.peer;
     endpoint = found->second.endpoint;
+    ask = found->second.failed || endpoint.cm_port == 0;
     const auto end =
         std::find_if(ends_.begin(), ends_.end(), [&](const LocalEnd& e) { return e.device == peer->peer.device; });
     if (end == ends_.end()) return;
     from = end->gid;
+  }
+  if (ask) {
+    if (auto told = source_.endpoint(peer->peer)) {
+      endpoint = *told;
+      learn(id, *told);
+    }
+    if (endpoint.cm_port == 0) return;  // it does not listen
   }
   PeerCounters& counters = *peer->counters;
   const auto outcome = agent_->connect(from, endpoint.gid, endpoint.cm_port, endpoint.epoch, kDeadline);
@@ -166,6 +178,10 @@ void ConnectProber::probe(std::uint64_t id) {
     const std::lock_guard lock(mutex_);
     if (open_) changed_ = true;
     return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = work_.find(id); found != work_.end()) found->second.failed = !outcome->connected;
   }
   counters.connects_sent.add();
   if (outcome->connected)

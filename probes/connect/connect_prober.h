@@ -30,7 +30,9 @@ class ConnectProber {
  public:
   // `on_ports` is told, on the connect thread, at which port each device listens (0: not).
   using OnPorts = std::function<void(const std::map<std::string, std::uint16_t>& ports)>;
-  ConnectProber(const Verbs& clocks, std::unique_ptr<ConnectAgent> agent, std::uint32_t epoch, OnPorts on_ports);
+  // `source` is asked, on the connect thread, where a peer listens that told no port or did not take a connection.
+  ConnectProber(const Verbs& clocks, std::unique_ptr<ConnectAgent> agent, EndpointSource& source, std::uint32_t epoch,
+                OnPorts on_ports);
   ~ConnectProber();
   ConnectProber(const ConnectProber&) = delete;
   ConnectProber& operator=(const ConnectProber&) = delete;
@@ -49,6 +51,7 @@ class ConnectProber {
     std::shared_ptr<PeerRecord> peer;
     JitteredSchedule schedule;
     Endpoint endpoint;
+    bool failed = false;  // the last connection: where the peer listens may have changed
   };
   void loop();
   void reopen();
@@ -56,6 +59,7 @@ class ConnectProber {
 
   const Verbs& clocks_;
   const std::unique_ptr<ConnectAgent> agent_;
+  EndpointSource& source_;
   const std::uint32_t epoch_;
   const OnPorts on_ports_;
   std::atomic<int> wake_{-1};
@@ -64,6 +68,7 @@ class ConnectProber {
   std::mutex agent_mutex_;  // of opening and closing; taken before mutex_
   std::mutex mutex_;
   bool changed_ = false, open_ = false;
+  bool opening_ = false;  // with ends_ as they are, unless changed_
   std::vector<LocalEnd> ends_;
   std::vector<Key> keys_;
   std::uint64_t interval_ = 0;

@@ -11,6 +11,8 @@ namespace {
 constexpr double kShiftSlack = 0.75, kShiftLimit = 6;
 constexpr double kTailNormal = 0.01, kTailBad = 0.03, kTailLimit = 7;
 constexpr double kLossNormal = 1e-4, kLossBad = 1e-2, kLossLimit = 6;
+// Answers in a row that end an alarm of loss: so many mean distances of losses, and so many at least.
+constexpr std::uint64_t kLossOver = 5, kLeastClean = 30;
 constexpr std::uint32_t kMaxInCells = 14400;  // samples that the tail remembers; then all cells are halved
 // A path that never varies would make any change an alarm: so much of the median counts as one deviation at least.
 constexpr double kLeastDeviation = 0.005;
@@ -55,7 +57,10 @@ void PairDetector::answered(std::int64_t now, std::uint64_t rtt_ns, bool host_li
   down_ = false;
   burst_wanted_ = false;
   if (host_limited) return;
-  loss_.add(evidence(kLossNormal, kLossBad, false), kLossLimit);
+  loss_.sum.add(evidence(kLossNormal, kLossBad, false), kLossLimit);
+  ++loss_.clean;
+  const bool over = loss_.clean >= kLeastClean && std::uint64_t{loss_.clean} * loss_.hits >= kLossOver * loss_.trials;
+  if (loss_.sum.value <= 0 || (loss_.sum.open && over)) loss_ = {};
   if (tail_above_ns_ != 0) tail_.add(evidence(kTailNormal, kTailBad, rtt_ns > tail_above_ns_), kTailLimit);
   window_[in_window_++] = rtt_ns;
   if (in_window_ == kWindow) close_window();
@@ -68,7 +73,10 @@ void PairDetector::lost(std::int64_t now, bool host_limited) {
   seen(now);
   if (host_limited) return;
   if (timeouts_ == 0) loss_before_ = loss_;
-  loss_.add(evidence(kLossNormal, kLossBad, true), kLossLimit);
+  loss_.sum.add(evidence(kLossNormal, kLossBad, true), kLossLimit);
+  loss_.trials += loss_.clean + 1;
+  ++loss_.hits;
+  loss_.clean = 0;
   ++timeouts_;
   if (timeouts_ >= kTimeoutsDown) down_ = true;
   if (!down_ && timeouts_ % kTimeoutsInARow == 0) burst_wanted_ = true;
@@ -180,7 +188,7 @@ void PairDetector::acknowledge() {
 PeerState PairDetector::state(std::int64_t now) const {
   if (!any_sample_ || now - last_sample_ > stale_ns_) return PeerState::kUnknown;
   if (down_) return PeerState::kDown;
-  if (loss_.open) return PeerState::kLossy;
+  if (loss_.sum.open) return PeerState::kLossy;
   return shift_.open || tail_.open ? PeerState::kDegraded : PeerState::kOk;
 }
 

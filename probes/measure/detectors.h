@@ -5,7 +5,8 @@
 // answers. One thread at a time.
 //
 // Three sums that grow with evidence and fall without (CUSUM), each an alarm above its limit, which ends when the sum
-// is back at 0:
+// is back at 0; that of loss also when so many answers came in a row as would be unlikely (1 in 150) had the share of
+// losses stayed as it was:
 // - shift: medians of windows of 60 samples, in robust deviations from the median of such medians;
 // - tail: share of samples above the baseline's 99th percentile, 1 % against 3 %;
 // - loss: share of probes without an answer in time, 1e-4 against 1e-2.
@@ -63,7 +64,7 @@ class PairDetector {
   PeerState state(std::int64_t now) const;
   bool shift() const { return shift_.open; }
   bool tail() const { return tail_.open; }
-  bool loss() const { return loss_.open; }
+  bool loss() const { return loss_.sum.open; }
   std::uint64_t baseline_ns() const { return baseline_ns_; }          // 0: still learning
   std::uint64_t tail_threshold_ns() const { return tail_above_ns_; }  // 0: still learning
 
@@ -98,10 +99,16 @@ class PairDetector {
   std::uint32_t in_cells_ = 0;
   std::uint64_t tail_above_ns_ = 0;
 
-  Sum shift_, tail_, loss_;
+  struct Losses {
+    Sum sum;
+    std::uint32_t trials = 0, hits = 0;  // since the sum last was 0, up to the last loss
+    std::uint32_t clean = 0;             // answers since then
+  };
+  Sum shift_, tail_;
+  Losses loss_;
   std::int64_t frozen_since_ = 0;
   bool frozen_ = false;
-  Sum loss_before_;  // as it was before the timeouts in a row
+  Losses loss_before_;  // as it was before the timeouts in a row
   unsigned timeouts_ = 0;
   bool burst_wanted_ = false;
   bool down_ = false;

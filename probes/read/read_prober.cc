@@ -459,6 +459,17 @@ Result<BurstResult> ReadProber::burst(const BurstSpec& spec) {
       if (connection->burst == &result) connection->burst = nullptr;
     }
   };
+  const auto deadline = static_cast<std::uint64_t>(std::chrono::nanoseconds(spec.deadline).count());
+  const auto wait_for_pending = [&](std::uint64_t until) {
+    for (bool waiting = true; waiting && clocks_.now() < until;) {
+      {
+        const std::lock_guard lock(mutex_);
+        const Connection* connection = find();
+        waiting = connection != nullptr && connection->pending;
+      }
+      if (waiting) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
   bool ready = false;
   for (int i = 0; i < 300 && !ready; ++i) {
     {
@@ -476,9 +487,10 @@ Result<BurstResult> ReadProber::burst(const BurstSpec& spec) {
   const std::uint64_t begin = clocks_.now();
   for (std::uint32_t n = 0; n < spec.count; ++n) {
     const std::uint64_t due = begin + n * static_cast<std::uint64_t>(gap.count());
-    // One at a time: a read that is late delays none, it takes the place of the next.
     if (const std::uint64_t now = clocks_.now(); now < due)
       std::this_thread::sleep_for(std::chrono::nanoseconds(due - now));
+    // One at a time: a slow one is waited for; one that hangs beyond the deadline takes the place of the next.
+    wait_for_pending(clocks_.now() + deadline);
     const std::lock_guard lock(mutex_);
     Connection* connection = find();
     if (connection == nullptr || !connection->queue) {
@@ -490,15 +502,7 @@ Result<BurstResult> ReadProber::burst(const BurstSpec& spec) {
     (void)post(*connection, std::min<std::uint32_t>(spec.size, connection->grant.length), &result);
     wake(wake_reader_);
   }
-  const std::uint64_t end = clocks_.now() + static_cast<std::uint64_t>(std::chrono::nanoseconds(spec.deadline).count());
-  for (bool waiting = true; waiting && clocks_.now() < end;) {
-    {
-      const std::lock_guard lock(mutex_);
-      const Connection* connection = find();
-      waiting = connection != nullptr && connection->pending && connection->burst == &result;
-    }
-    if (waiting) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  wait_for_pending(clocks_.now() + deadline);
   finish();
   return result;
 }

@@ -472,16 +472,17 @@ def lsmod_same():
 
 
 class Prometheus:
-    def __init__(self, targets, interval="1s", timeout="1s", flags=()):
-        self.targets, self.interval, self.timeout, self.flags = targets, interval, timeout, flags
+    def __init__(self, targets, interval="1s", timeout="1s", flags=(), config=None):
+        self.flags = flags
+        self.config = config or {"global": {"scrape_interval": interval, "scrape_timeout": timeout},
+                                 "scrape_configs": [{"job_name": "roce", "static_configs": [{"targets": targets}]}]}
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="roce-prometheus-")
         self.port = exporter.free_port()
         config = os.path.join(self.folder.name, "prometheus.yml")
         with open(config, "w", encoding="utf-8") as f:
-            json.dump({"global": {"scrape_interval": self.interval, "scrape_timeout": self.timeout},
-                       "scrape_configs": [{"job_name": "roce", "static_configs": [{"targets": self.targets}]}]}, f)
+            json.dump(self.config, f)
         self.log = open(os.path.join(self.folder.name, "log"), "w+", encoding="utf-8")
         self.process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.folder.name}/data",
                                          f"--web.listen-address=127.0.0.1:{self.port}", *self.flags], stdout=self.log, stderr=self.log)

@@ -18,7 +18,7 @@ import package
 import sources
 from harness import ROOT, Group
 
-sys.path.insert(0, os.path.join(ROOT, "tests", "lab", "tests"))
+sys.path[:0] = [os.path.join(ROOT, "tests", "lab", "tests"), os.path.join(ROOT, "tests", "e2e")]
 import core  # noqa: E402: the lab's tests stand beside the lab
 import plan  # noqa: E402
 

@@ -41,10 +41,10 @@ _urls = {}
 _sanitized = False  # whether the program that runs in the lab is built with a sanitizer
 
 
-def fetch(node, path="/metrics", timeout=30, headers=None):
-    if node not in _urls:
-        _urls[node] = lab("url", node, 14791).strip()
-    request = urllib.request.Request(_urls[node] + path, headers=headers or {})
+def fetch(node, path="/metrics", timeout=30, headers=None, port=14791):
+    if (node, port) not in _urls:
+        _urls[node, port] = lab("url", node, port).strip()
+    request = urllib.request.Request(_urls[node, port] + path, headers=headers or {})
     start = time.monotonic()
     with urllib.request.urlopen(request, timeout=timeout) as answer:
         return answer.read().decode("utf-8"), time.monotonic() - start

@@ -141,6 +141,32 @@ TEST(DetectorSimulation, LossIsFoundByTheEvidenceOfTwoProbes) {
   EXPECT_LE(probes_until_loss(0.001), 4500);
 }
 
+// Who heals a path that lost a quarter is told within a minute; of one that lost 1 % nobody can know that soon.
+TEST(DetectorTest, AnAlarmOfLossEndsAsSoonAsItCanBeKnown) {
+  const auto answers_until_over = [](unsigned distance) {
+    PairDetector detector;
+    std::int64_t now = 0;
+    for (unsigned i = 0; i < 40 * distance; ++i) {
+      now += kSecond;
+      if (i % distance == 0)
+        detector.lost(now);
+      else
+        detector.answered(now, 10'000);
+    }
+    EXPECT_TRUE(detector.loss()) << distance;
+    unsigned answers = 0;
+    while (detector.loss() && answers < 2000) {
+      detector.answered(now += kSecond, 10'000);
+      ++answers;
+    }
+    return answers;
+  };
+  EXPECT_EQ(answers_until_over(4), 30U - 3U);  // three answers had come since the last loss
+  EXPECT_LE(answers_until_over(20), 100U);
+  EXPECT_GE(answers_until_over(100), 300U);
+  EXPECT_LE(answers_until_over(100), 603U);
+}
+
 TEST(DetectorSimulation, RareLossIsNoAlarmFor30Days) {
   PairDetector detector;
   std::mt19937_64 random(5);

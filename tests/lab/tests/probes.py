@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probes between two machines: each disturbance of the fabric, of the peer and of this host shows in its own series and
+in no other. Counts, ratios and medians with wide bounds only: emulated machines stall for tens of milliseconds.
+
+Only what leaves a machine is disturbed (netem), on node 1 alone unless a test says otherwise. What node 1 sends is
+disturbed then: its own probes on their way out, and its replies to node 2."""
+import json
+import re
+import time
+
+import core
+from core import SOFT, inside
+from harness import Failed, Row, expect
+from page import Page, Pattern
+
+PROGRAM = "/run/roce/roce_prober"
+CONFIG = "--config.file=/run/roce-prober/prober.yml"
+CLASSES = ("storage", "best_effort")
+STORAGE_DSCP = 26
+
+
+def page(node):
+    return Page(core.fetch(node, port=14792)[0])
+
+
+def number(p, name, **labels):
+    """The sum of the series that have these labels."""
+    found = p.find(Pattern(name + "{" + ",".join(f'{k}="{v}"' for k, v in labels.items()) + "}"))
+    return sum(float(s.value) for s in found)
+
+
+def peer_state(node):
+    p = page(node)
+    return [s.labels["state"] for s in p.find(Pattern('roce_probe_peer_state{}')) if s.value == "1"]
+
+
+class Moved:
+    """What counters of a node did between two pages."""
+
+    def __init__(self, node):
+        self.node, self.first = node, page(node)
+        self.last = self.first
+
+    def look(self):
+        self.last = page(self.node)
+        return self
+
+    def by(self, name, **labels):
+        return number(self.last, name, **labels) - number(self.first, name, **labels)
+
+    def median(self, name, **labels):
+        """Upper bound of the bucket that holds the median of what came between the two pages."""
+        def buckets(p):
+            found = p.find(Pattern(name + "_bucket{" + ",".join(f'{k}="{v}"' for k, v in labels.items()) + "}"))
+            out = {}
+            for s in found:
+                le = float(s.labels["le"].replace("+Inf", "inf"))
+                out[le] = out.get(le, 0) + float(s.value)
+            return out
+        before, after = buckets(self.first), buckets(self.last)
+        new = {le: after[le] - before.get(le, 0) for le in after}
+        total = max(new.values(), default=0)
+        expect(total > 0, f"{name}{labels}: nothing was measured")
+        return min(le for le, n in new.items() if n >= total / 2)
+
+
+def sent(node, probes, seconds=120):
+    """Waits until a node sent that many more probes of a class."""
+    moved = Moved(node)
+    core.until(f"{probes} probes", lambda: moved.look().by("roce_probe_sent_total", qos="storage") >= probes, seconds)
+    return moved
+
+
+def netem(node, *words):
+    inside(node, "tc qdisc replace dev eth0 root netem " + " ".join(words))
+
+
+def calm(node):
+    inside(node, "tc qdisc delete dev eth0 root 2>&-; true")
+
+
+def healthy(node, seconds=120):
+    """Waits until probes are answered again, with nothing left of what was before."""
+    def well():
+        moved = sent(node, 5, 30)
+        failed = moved.by("roce_probe_failures_total")
+        return failed == 0 and peer_state(node) == ["ok"]
+    core.until(f"node{node} probes without losses", well, seconds)
+
+
+def only(moved, *expected):
+    """No other sign than those series."""
+    # An emulated machine that stands still for longer than a probe waits looks like a loss.
+    signs = {"roce_probe_failures_total": 2, "roce_probe_loopback_failures_total": 1, "roce_probe_duplicates_total": 0,
+             "roce_probe_corrupt_total": 0, "roce_probe_ecn_marked_total": 0, "roce_prober_responder_rejected_total": 0,
+             "roce_prober_qp_repairs_total": 0}
+    wrong = [f"{name} {moved.by(name)}" for name, most in signs.items() if name not in expected and moved.by(name) > most]
+    expect(not wrong, f"moved too: {wrong}")
+
+
+# ---- rows ----
+
+def baseline():
+    for node in (1, 2):
+        healthy(node)
+    core.until("connections were made", lambda: all(number(page(n), "roce_probe_connect_duration_seconds_count") > 0 for n in (1, 2)), 150)
+    first, second = Moved(1), Moved(2)
+    core.until("READs and probes", lambda: first.look().by("roce_probe_read_rtt_seconds_count") >= 1
+               and first.by("roce_probe_rtt_seconds_count", qos="storage") >= 15, 60)
+    for moved in (first, second.look()):
+        only(moved)
+        for c in CLASSES:
+            got, out = moved.by("roce_probe_rtt_seconds_count", qos=c), moved.by("roce_probe_sent_total", qos=c)
+            expect(abs(out - got) <= 2, f"node{moved.node} {c}: {out} sent, {got} answered")
+            for direction in ("forward", "back"):
+                capable = moved.by("roce_probe_ecn_capable_total", qos=c, direction=direction)
+                expect(capable >= 10, f"node{moved.node} {c} {direction}: only {capable} arrived as ECT")
+        expect(number(moved.last, "roce_prober_device_state", state="active") == 1, "device")
+        expect(number(moved.last, "roce_probe_hops") == 1 or number(moved.last, "roce_probe_hops") == 0, "hops")
+    expect(number(page(1), "roce_probe_connect_failures_total") == 0, "connections failed")
+    return f"median at most {first.median('roce_probe_rtt_seconds', qos='storage') * 1000:.1f} ms"
+
+
+def loss():
+    netem(1, "loss", "25%")
+    try:
+        mine, other = Moved(1), Moved(2)
+        core.until("losses", lambda: mine.look().by("roce_probe_failures_total", reason="timeout") >= 8
+                   and other.look().by("roce_probe_failures_total", reason="timeout") >= 4, 90)
+        core.until("both call the peer lossy", lambda: peer_state(1) in (["lossy"], ["down"]) and peer_state(2) in (["lossy"], ["down"]), 60)
+        mine.look()
+        out, lost = mine.by("roce_probe_sent_total"), mine.by("roce_probe_failures_total", reason="timeout")
+        expect(0.05 <= lost / out <= 0.6, f"{lost} of {out} lost")
+        expect(mine.by("roce_probe_loopback_failures_total") == 0, "this host was blamed: loopback fails")
+        expect(number(mine.last, "roce_probe_anomaly", detector="loss") >= 1, "no detector of loss is raised")
+    finally:
+        calm(1)
+    healthy(1)
+    healthy(2)
+    return f"{lost:.0f} of {out:.0f} lost"
+
+
+def one_class_slow():
+    """60 ms on the way of DSCP 26 alone: the other class of the same peer stays as it is."""
+    inside(1, f"tc qdisc replace dev eth0 root handle 1: prio bands 4 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 && "
+              f"tc qdisc replace dev eth0 parent 1:4 handle 40: netem delay 60ms && "
+              f"tc filter replace dev eth0 parent 1: protocol ip prio 1 u32 match ip tos {STORAGE_DSCP << 2} 0xfc match ip protocol 17 0xff flowid 1:4")
+    try:
+        moved = sent(1, 25)
+        slow, fast = (moved.median("roce_probe_rtt_seconds", qos=c) for c in CLASSES)
+        own = moved.median("roce_probe_loopback_rtt_seconds")
+        expect(slow >= 0.06, f"storage: median at most {slow * 1000} ms with 60 ms more")
+        expect(fast <= 0.045, f"best_effort: median up to {fast * 1000} ms")
+        expect(own <= 0.045, f"loopback: median up to {own * 1000} ms")
+        only(moved, "roce_probe_failures_total")
+    finally:
+        calm(1)
+    healthy(1)
+    return f"storage {slow * 1000:.0f} ms, best effort {fast * 1000:.1f} ms"
+
+
+def marked():
+    """A queue that marks instead of dropping: marks forward at the one, back at the other, and nothing lost."""
+    netem(1, "loss", "30%", "ecn")
+    try:
+        mine, other = Moved(1), Moved(2)
+        core.until("40 probes", lambda: mine.look().by("roce_probe_sent_total") >= 60 and other.look().by("roce_probe_sent_total") >= 50, 90)
+        ratio = {}
+        for moved, way in ((mine, "forward"), (other, "back")):
+            capable = moved.by("roce_probe_ecn_capable_total", direction=way)
+            marks = moved.by("roce_probe_ecn_marked_total", direction=way)
+            expect(0.1 <= marks / capable <= 0.55, f"node{moved.node} {way}: {marks} of {capable} marked")
+            opposite = {"forward": "back", "back": "forward"}[way]
+            expect(moved.by("roce_probe_ecn_marked_total", direction=opposite) == 0, f"node{moved.node}: marks {opposite}")
+            ratio[way] = marks / capable
+        only(mine, "roce_probe_ecn_marked_total")
+    finally:
+        calm(1)
+    return f"{100 * ratio['forward']:.0f} % forward, {100 * ratio['back']:.0f} % back"
+
+
+def duplicated():
+    netem(2, "duplicate", "30%")  # replies come twice
+    try:
+        moved = sent(1, 25)
+        twice = moved.by("roce_probe_duplicates_total")
+        expect(twice >= 3, f"{twice} duplicates")
+        expect(moved.by("roce_probe_rtt_seconds_count") <= moved.by("roce_probe_sent_total") + 2, "a duplicate was measured")
+        # Requests of node 2 came twice too: the second is a replay, and is not answered.
+        only(moved, "roce_probe_duplicates_total", "roce_prober_responder_rejected_total")
+    finally:
+        calm(2)
+    return f"{twice:.0f} duplicates"
+
+
+def peer_restarts():
+    """A peer that comes back with another QP, Q_Key and epoch is found again without a restart here."""
+    before = json.loads(inside(1, exchange()))["endpoints"][0]
+    inside(2, "systemctl restart roce-prober")
+    after = core.until("the peer answers again", lambda: json.loads(inside(1, exchange()))["endpoints"][0], 60)
+    expect(after["epoch"] != before["epoch"], f"{before} {after}")
+    healthy(1)
+    p = page(1)
+    expect(number(p, "roce_prober_endpoint_refreshes_total") >= 1, "the endpoint was not learnt anew")
+    expect(int(inside(1, "systemctl show -p NRestarts --value roce-prober")) == 0, "this prober was restarted")
+
+
+def exchange(node=2, more=""):
+    etc = "/run/roce-prober"
+    return f"curl -sf --max-time 10 --cert {etc}/node.crt --key {etc}/node.key --cacert {etc}/ca.crt {more} https://node{node}:14794/rdma/endpoint"
+
+
+def peer_stopped():
+    """The peer's process stands still: echo is not answered, READ is, so the path is good."""
+    healthy(1)
+    inside(2, "systemctl kill -s STOP roce-prober")
+    try:
+        moved = Moved(1)
+        core.until("echoes fail and READs do not", lambda: moved.look().by("roce_probe_failures_total", reason="timeout") >= 8
+                   and moved.by("roce_probe_read_rtt_seconds_count") >= 2, 90)
+        expect(moved.by("roce_probe_read_failures_total") == 0, "READs failed")
+        answered = moved.by("roce_probe_rtt_seconds_count")
+        expect(answered <= 4, f"{answered} echoes of a process that stands still")
+        expect(moved.by("roce_probe_loopback_rtt_seconds_count") >= 3, "loopback stopped too")
+    finally:
+        inside(2, "systemctl kill -s CONT roce-prober")
+    healthy(1)
+    moved.look()
+    expect(moved.by("roce_probe_corrupt_total") == 0, "replies that came late were called corrupt")
+    return f"{moved.by('roce_probe_read_rtt_seconds_count'):.0f} READs answered"
+
+
+def flap():
+    """Down for ten seconds: the device is down, the peer unknown (not bad), and then all is as before."""
+    healthy(1)
+    moved = Moved(1)
+    inside(1, "ip link set eth0 down")
+    try:
+        core.until("the port is down", lambda: number(page(1), "roce_prober_device_state", state="down") == 1, 20)
+        core.until("nothing is said of the peer", lambda: peer_state(1) == ["unknown"], 20)
+        time.sleep(5)
+        expect(peer_state(1) == ["unknown"], f"peer is {peer_state(1)} while the own port is down")
+    finally:
+        inside(1, "ip link set eth0 up")
+    core.until("the port is up", lambda: number(page(1), "roce_prober_device_state", state="active") == 1, 30)
+    healthy(1)
+    expect(int(inside(1, "systemctl show -p NRestarts --value roce-prober")) == 0, "the prober was restarted")
+    return f"{moved.look().by('roce_prober_qp_repairs_total'):.0f} repairs"
+
+
+def configured(node, text):
+    """Runs the prober of a node with more configuration."""
+    inside(node, f"cat > /etc/roce-prober.yml <<'END'\n{text}\nEND\nsystemctl restart roce-prober", timeout=60)
+    core.until("the prober answers", lambda: page(node).find(Pattern("roce_prober_build_info{}")), 60)
+
+
+def as_before(node):
+    inside(node, "rm -f /etc/roce-prober.yml; systemctl restart roce-prober", timeout=60)
+    core.until("the prober answers", lambda: page(node).find(Pattern("roce_prober_build_info{}")), 60)
+    healthy(node)
+
+
+def dead_peers():
+    """Peers whose hosts are gone block nobody: the good one is probed as before."""
+    lag = Moved(1)
+    time.sleep(15)
+    before = lag.look().median("roce_prober_scheduler_lag_seconds")
+    # The static peers of the lab are the last thing in its configuration: these go on with the list.
+    configured(1, "\n".join(f"    - {{node: gone{i}, target: 10.77.0.{200 + i}, address: 10.77.0.{200 + i}}}" for i in range(4)))
+    try:
+        core.until("node2 is ok", lambda: any(s.labels["peer"] == "node2" and s.labels["state"] == "ok" and s.value == "1"
+                                              for s in page(1).find(Pattern("roce_probe_peer_state{}"))), 120)
+        lag = Moved(1)
+        time.sleep(25)
+        lag.look()
+        good = lag.by("roce_probe_rtt_seconds_count", peer="node2", qos="storage")
+        after = lag.median("roce_prober_scheduler_lag_seconds")
+        interval = number(lag.last, "roce_prober_interval_seconds")
+        expect(good >= 0.5 * 25 / interval, f"{good} answers of the good peer in 25 s, interval {interval} s")
+        expect(lag.by("roce_probe_failures_total", peer="node2") == 0, "the good peer failed")
+        expect(lag.by("roce_probe_failures_total", reason="no_endpoint") > 0, "nothing is said of the dead ones")
+        expect(after <= max(5 * before, 0.02), f"lag: median {before * 1000:.1f} ms, with dead peers {after * 1000:.1f} ms")
+    finally:
+        as_before(1)
+    return f"median lag {before * 1000:.1f} and {after * 1000:.1f} ms"
+
+
+def ping(node, words, user="roce-prober", prefix=""):
+    out = inside(node, f"{prefix} setpriv --reuid {user} --regid {user} --clear-groups {PROGRAM} ping {words} 2>&1; echo exit $?", timeout=120)
+    return out, int(re.search(r"exit (\d+)\s*$", out).group(1))
+
+
+def ping_measures():
+    out, code = ping(1, f"node2 {CONFIG} --count=30 --gap=30ms --max-loss=0.2")
+    expect(code == 0 and "median" in out and "of 30" in out, out)
+    out, code = ping(1, f"node2 {CONFIG} --kind=read --count=20 --gap=20ms")
+    expect(code == 0 and "of 20" in out and "RC READ" in out, out)
+    out, code = ping(1, f"node2 {CONFIG} --count=10 --max-median=1us")
+    expect(code == 1 and "is above" in out, out)
+    out, code = ping(1, f"10.77.0.250 {CONFIG} --count=3")
+    expect(code == 1 and "nothing measured" in out, out)
+    answer, _ = core.fetch(1, "/probe?target=node2&module=echo", port=14792)
+    p = Page(answer)
+    expect(number(p, "probe_success") == 1 and number(p, "probe_roce_received") >= 5, answer)
+    refused = inside(1, "curl -s -o /dev/null -w '%{http_code}' 'localhost:14792/probe?target=10.77.0.250&module=echo'")
+    expect(refused == "400", f"a target that is no peer: {refused}")
+
+
+def wrong_key():
+    """Who signs with another key is not answered, and it shows at the one who refuses."""
+    inside(1, "d=$(mktemp -d); head -c 32 /dev/zero | base64 > $d/k; chown -R roce-prober $d; "
+              "printf 'keys:\\n  - {id: 1, secret_file: k, not_after: 2040-01-01}\\n' > $d/keys.yml; rm -rf /run/wrong; mv $d /run/wrong; chmod 755 /run/wrong; chmod 600 /run/wrong/k")
+    moved = Moved(2)
+    out, code = ping(1, f"node2 {CONFIG} --keys.file=/run/wrong/keys.yml --count=10 --gap=30ms")
+    expect(code == 1 and "nothing measured" in out, out)
+    moved.look()
+    refused = moved.by("roce_prober_responder_rejected_total", reason="mac")
+    expect(refused >= 5, f"{refused} packets refused")
+    only(moved, "roce_prober_responder_rejected_total")
+    return f"{refused:.0f} refused"
+
+
+def flood():
+    """A source that sends as fast as it can is answered at its rate; the responder and its own probes go on."""
+    moved = Moved(2)
+    out, code = ping(1, f"node2 {CONFIG} --count=400 --gap=1ms")
+    expect(code == 0, out)
+    moved.look()
+    over = moved.by("roce_prober_responder_rejected_total", reason="rate")
+    expect(over >= 50, f"{over} packets were too many: {out}")
+    healthy(2)
+    healthy(1)
+    return f"{over:.0f} of 400 not answered"
+
+
+def small_memlock():
+    """64 KiB of locked memory, as an unprivileged user has: either it is enough, or the limit is named."""
+    out, code = ping(1, f"node2 {CONFIG} --count=5 --gap=30ms", prefix="prlimit --memlock=65536")
+    expect(code == 0 or "memlock" in out.lower() or "locked memory" in out.lower(), out)
+    tiny, code_tiny = ping(1, f"node2 {CONFIG} --count=5 --gap=30ms", prefix="prlimit --memlock=4096")
+    expect(code_tiny == 1 and ("memlock" in tiny.lower() or "locked memory" in tiny.lower()), tiny)
+    return f"64 KiB: exit {code}"
+
+
+def black_hole():
+    """Packets of 1536 to 2047 bytes are lost, small ones are not."""
+    inside(1, "tc qdisc replace dev eth0 clsact && tc filter replace dev eth0 egress protocol ip pref 1 u32 match u16 0x0600 0x0600 at 2 action drop")
+    try:
+        small, code_small = ping(1, f"node2 {CONFIG} --count=10 --gap=30ms")
+        large, code_large = ping(1, f"node2 {CONFIG} --count=10 --gap=30ms --size=1700")
+        expect(code_small == 0 and "0 of 10" in small, small)
+        expect(code_large == 1, large)
+    finally:
+        inside(1, "tc qdisc delete dev eth0 clsact; true")
+
+
+def released():
+    """On request every device is let go of, and comes back by itself."""
+    healthy(1)
+    told = inside(1, "curl -s -w ' %{http_code}' --unix-socket /run/roce-prober/control -X POST 'http://localhost/-/release?seconds=15'")
+    expect(told.rstrip().endswith("200"), told)
+    held = inside(1, "ls -l /proc/$(systemctl show -p MainPID --value roce-prober)/fd | grep -c uverbs; true").strip()
+    expect(held == "0", f"{held} verbs descriptors are held")
+    listed = inside(1, "rdma resource show qp | grep roce_prober; rdma resource show cm_id | grep roce_prober; true")
+    expect(not listed.strip(), listed)
+    expect(number(page(1), "roce_prober_device_state", state="released") == 1, "the page does not say so")
+    core.until("it came back", lambda: number(page(1), "roce_prober_device_state", state="active") == 1, 60)
+    healthy(1)
+
+
+def device_removed():
+    """The device goes while probes run: the removal is not held up, and a device that comes back is probed again."""
+    inside(2, "systemctl stop roce-prober")  # node 2 has the storage target on its device; node 1's sessions end first
+    sessions = inside(1, "nvme disconnect-all 2>&1; rdma link add spare type rxe netdev eth1 2>&1; true")
+    inside(2, "systemctl start roce-prober")
+    took = inside(1, "s=$(date +%s%N); rdma link delete rxe0; e=$(date +%s%N); echo $(( (e - s) / 1000000 ))", timeout=60)
+    try:
+        expect(int(took) <= 3000, f"the removal took {took} ms")
+        core.until("the device is absent", lambda: number(page(1), "roce_prober_device_state", state="absent") == 1, 20)
+        expect(int(inside(1, "systemctl show -p NRestarts --value roce-prober")) == 0, "the prober was restarted")
+    finally:
+        inside(1, "rdma link delete spare; rdma link add rxe0 type rxe netdev eth0; systemctl restart lab-node 2>&1; true", timeout=120)
+    core.until("it came back", lambda: number(page(1), "roce_prober_device_state", state="active") == 1, 60)
+    healthy(1)
+    return f"removed in {took.strip()} ms {sessions.strip()[:60]}"
+
+
+def rows(tag, full_only=False):
+    def row(name, what, run, only_full=False):
+        return Row(f"{tag}-probes-{name}", what, run, full_only=full_only or only_full, alone=True)
+    return [
+        row("baseline", "probes between both nodes, nothing lost", baseline),
+        row("loss", "a quarter is lost one way", loss),
+        row("class", "60 ms on one class only", one_class_slow, True),
+        row("marks", "marks, by direction", marked, True),
+        row("duplicates", "replies come twice", duplicated, True),
+        row("restart", "the peer restarts", peer_restarts, True),
+        row("stopped", "the peer's process stands still: READ answers", peer_stopped, True),
+        row("flap", "the own link flaps", flap, True),
+        row("dead-peers", "dead peers hold nobody up", dead_peers, True),
+        row("ping", "ping, its limits, /probe", ping_measures),
+        row("wrong-key", "a wrong key is refused", wrong_key, True),
+        row("flood", "a flood is answered at its rate", flood, True),
+        row("memlock", "64 KiB of locked memory", small_memlock, True),
+        row("black-hole", "large packets are lost", black_hole, True),
+        row("release", "devices are released on request", released, True),
+        row("removed", "the device is removed", device_removed, True),
+    ]
