@@ -176,8 +176,11 @@ int ping(const Options& options) {
   source.configure(options.exchange,
                    {{peer->device, options.rails.contains(peer->device) ? options.rails.at(peer->device) : "",
                      subnets_of(options.sysfs, peer->device)}});
-  // Asked once here, so that the reason is told in its own words.
-  if (const auto known = source.endpoint(*peer); !known) end(1, "nothing measured: " + known.error().message());
+  // Asked here first, so that the reason is told in its own words. A peer that is slow to answer is asked again.
+  auto known = source.endpoint(*peer);
+  for (int again = 0; again < 4 && !known && known.error().kind == ErrorKind::kTimeout; ++again)
+    known = source.endpoint(*peer);
+  if (!known) end(1, "nothing measured: " + known.error().message());
   auto engine = start_engine(*verbs, settings, source);
   if (!engine) end(1, "nothing measured: " + engine.error().message());
   (*engine)->set_keys(options.keys);
