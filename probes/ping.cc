@@ -64,6 +64,20 @@ std::optional<Peer> find_target(const Options& options, const std::string& devic
   return peer;
 }
 
+// The peer was asked once; the engine is told the same, and asks for a connection of READs alone.
+class KnownEndpoint final : public EndpointSource {
+ public:
+  KnownEndpoint(Endpoint known, EndpointSource& source) : known_(std::move(known)), source_(source) {}
+  Result<Endpoint> endpoint(const Peer&) override { return known_; }
+  Result<ReadGrant> connect_read(const Peer& peer, const ReadRequest& request) override {
+    return source_.connect_read(peer, request);
+  }
+
+ private:
+  Endpoint known_;
+  EndpointSource& source_;
+};
+
 struct Measured {
   BurstResult result;
   Summary rtt;
@@ -181,7 +195,8 @@ int ping(const Options& options) {
   for (int again = 0; again < 4 && !known && known.error().kind == ErrorKind::kTimeout; ++again)
     known = source.endpoint(*peer);
   if (!known) end(1, "nothing measured: " + known.error().message());
-  auto engine = start_engine(*verbs, settings, source);
+  KnownEndpoint once(std::move(*known), source);
+  auto engine = start_engine(*verbs, settings, once);
   if (!engine) end(1, "nothing measured: " + engine.error().message());
   (*engine)->set_keys(options.keys);
   (*engine)->set_peers({*peer});

@@ -114,6 +114,8 @@ tl::expected<Options, Exit> options_of(std::vector<std::string> arguments) {
   if (out.namespaces.empty() || out.namespaces.size() > kMostNamespaces)
     return tl::unexpected(config::refuse(kProgram, fmt::format("--namespace: found {} of them, allowed 1 to {}",
                                                                out.namespaces.size(), kMostNamespaces)));
+  if (std::find(out.namespaces.begin(), out.namespaces.end(), "") != out.namespaces.end())
+    return tl::unexpected(config::refuse(kProgram, "--namespace: found nothing, allowed the name of a namespace"));
   auto sorted = out.namespaces;
   std::sort(sorted.begin(), sorted.end());
   if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())

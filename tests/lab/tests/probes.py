@@ -289,6 +289,8 @@ def ping(node, words, user="roce-prober", prefix=""):
 
 
 def ping_measures():
+    for node in (1, 2):
+        healthy(node)
     out, code = ping(1, f"node2 {CONFIG} --count=30 --gap=30ms --max-loss=0.2")
     expect(code == 0 and "median" in out and "of 30" in out, out)
     out, code = ping(1, f"node2 {CONFIG} --kind=read --count=20 --gap=20ms")
@@ -320,13 +322,18 @@ def wrong_key():
 
 def flood():
     """A source that sends as fast as it can is answered at its rate; the responder and its own probes go on."""
-    moved = Moved(2)
-    out, code = ping(1, f"node2 {CONFIG} --count=400 --gap=1ms")
-    expect(code == 0, out)
-    moved.look()
-    over = moved.by("roce_prober_responder_rejected_total", reason="rate")
-    expect(over >= 50, f"{over} packets were too many: {out}")
-    healthy(2)
+    configured(2, "responder: {source_rate: 5}")
+    try:
+        healthy(2)
+        moved = Moved(2)
+        out, code = ping(1, f"node2 {CONFIG} --count=400 --gap=1ms")
+        expect(code == 0, out)
+        moved.look()
+        over = moved.by("roce_prober_responder_rejected_total", reason="rate")
+        expect(over >= 50, f"{over} packets were too many: {out}")
+        expect(moved.by("roce_probe_failures_total") <= 2, "its own probes suffer")
+    finally:
+        as_before(2)
     healthy(1)
     return f"{over:.0f} of 400 not answered"
 
@@ -377,10 +384,41 @@ def device_removed():
         core.until("the device is absent", lambda: number(page(1), "roce_prober_device_state", state="absent") == 1, 20)
         expect(int(inside(1, "systemctl show -p NRestarts --value roce-prober")) == 0, "the prober was restarted")
     finally:
-        inside(1, "rdma link delete spare; rdma link add rxe0 type rxe netdev eth0; systemctl restart lab-node 2>&1; true", timeout=120)
+        inside(1, "rdma link delete spare; rdma link add rxe0 type rxe netdev eth0; lab-nvme connect", timeout=120)
     core.until("it came back", lambda: number(page(1), "roce_prober_device_state", state="active") == 1, 60)
     healthy(1)
     return f"removed in {took.strip()} ms {sessions.strip()[:60]}"
+
+
+def storage_probe():
+    """Reads of a namespace over the fabric: their times are told, nothing but reads reaches the device, and while a read
+    hangs on a lost path no other begins."""
+    inside(1, "install -m 755 /host/bin/roce_storage_probe /run/ && systemd-run -q --collect --unit storage-probe strace -f -qq -o /run/storage-probe.trace "
+              "/run/roce_storage_probe --namespace=$(cat /sys/block/nvme0n1/wwid) --interval=200ms --web.listen-address=:14793")
+    def look():
+        return Page(core.fetch(1, port=14793)[0])
+    try:
+        core.until("ten reads", lambda: number(look(), "roce_storage_probe_read_duration_seconds_count") >= 10, 60)
+        p = look()
+        expect(number(p, "roce_storage_probe_failures_total") == 0, "reads failed")
+        expect(len(p.find(Pattern('roce_storage_probe_namespace_info{block_device="nvme0n1"}'))) == 1, "the namespace is not named")
+        core.lab("fault", "F08", 2, "on")
+        try:
+            core.until("a read hangs", lambda: number(look(), "roce_storage_probe_in_flight_seconds") >= 4, 60)
+            begun = number(look(), "roce_storage_probe_reads_total")
+            time.sleep(3)
+            expect(number(look(), "roce_storage_probe_reads_total") == begun, "another read began while one hangs")
+        finally:
+            core.lab("fault", "F08", 2, "off")
+        core.until("reads go on", lambda: number(look(), "roce_storage_probe_reads_total") >= begun + 5, 90)
+    finally:
+        inside(1, "systemctl stop storage-probe; true", timeout=60)
+    trace = inside(1, "grep -c pread64 /run/storage-probe.trace; grep -cE 'openat.*\"/dev/nvme0n1\", O_RDONLY' /run/storage-probe.trace; "
+                      "grep -E 'openat.*/dev/(nvme|block).*(O_RDWR|O_WRONLY)|pwrite|writev?\\(.*nvme|io_submit|io_uring' /run/storage-probe.trace; true").splitlines()
+    expect(int(trace[0]) >= 10 and int(trace[1]) >= 1 and len(trace) == 2, f"{trace}")
+    controls = inside(1, "grep -oE 'ioctl\\([0-9]+, BLK[A-Z0-9]+' /run/storage-probe.trace | grep -v BLKGETSIZE64; true").strip()
+    expect(not controls, f"the device was asked for more than its size: {controls}")
+    return f"{trace[0]} reads"
 
 
 def rows(tag, full_only=False):
@@ -401,6 +439,7 @@ def rows(tag, full_only=False):
         row("flood", "a flood is answered at its rate", flood, True),
         row("memlock", "64 KiB of locked memory", small_memlock, True),
         row("black-hole", "large packets are lost", black_hole, True),
+        row("storage", "reads of a namespace, its path lost", storage_probe, True),
         row("release", "devices are released on request", released, True),
         row("removed", "the device is removed", device_removed, True),
     ]
