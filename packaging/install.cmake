@@ -20,6 +20,11 @@ foreach(program exporter prober)
   install(FILES packaging/config/web.yml packaging/config/roce_${program}.yml
           DESTINATION ${roce_examples}/roce-${program}/examples COMPONENT ${program})
 endforeach()
+if(TARGET roce_storage_probe)
+  configure_file(packaging/systemd/roce-storage-probe@.service.in packaging/roce-storage-probe@.service @ONLY)
+  install(TARGETS roce_storage_probe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT prober)
+  install(FILES ${CMAKE_BINARY_DIR}/packaging/roce-storage-probe@.service DESTINATION ${ROCE_UNIT_DIR} COMPONENT prober)
+endif()
 install(FILES packaging/config/profile.yml DESTINATION ${roce_examples}/roce-exporter/examples COMPONENT exporter)
 install(FILES packaging/config/keys.yml DESTINATION ${roce_examples}/roce-prober/examples COMPONENT prober)
 install(FILES packaging/docs/metrics.md packaging/docs/checks.md packaging/docs/units.md
