@@ -40,7 +40,7 @@ TEST(Greeting, IsTakenFromWhomItIsOnly) {
 TEST(Setup, KeysArriveWhole) {
   const Gid a = *parse_gid("10.0.0.1"), b = *parse_gid("10.0.0.2");
   const auto now = std::chrono::system_clock::now();
-  for (const std::size_t length : {16, 63, 64, 65, 128, 129, 256, 1024}) {
+  for (const std::size_t length : std::initializer_list<std::size_t>{16, 63, 64, 65, 128, 129, 256, 1024}) {
     std::vector<Key> keys = {key_of(1, 'x'), key_of(2)};
     keys[1].secret.assign(length, 's');
     keys[1].secret[length - 1] = 'e';
