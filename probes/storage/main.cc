@@ -185,7 +185,8 @@ int run(int argc, char** argv) {
         [](const web::Request&) {
           return web::html_response(
               "<!DOCTYPE html><html lang=\"en\"><title>roce_storage_probe</title>"
-              "<h1>roce_storage_probe</h1><p><a href=\"/metrics\">Metrics</a></p></html>\n");
+              "<h1>roce_storage_probe</h1><p><a href=\"/metrics\">Metrics</a></p></html>\n",
+              "", "");
         }},
        {"/-/healthy",
         {"GET"},
