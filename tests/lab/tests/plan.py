@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tests run on which machines of the lab, in the order in which these are booted."""
+import boards
 import check
 import core
 import fault_map
@@ -18,7 +19,7 @@ def boot(tag, what, up, tests, full_only=False):
 def rows():
     out = made_faults.rows()
     out += boot("lab61", "kernel 6.1, up from nothing", lambda: core.up("6.1"),
-                core.core_rows("lab61", soak=True) + stock_tools.rows("lab61") + fault_map.rows("lab61", full_only=True)
+                boards.rows("lab61", full_only=True, alone=True) + core.core_rows("lab61", soak=True) + stock_tools.rows("lab61") + fault_map.rows("lab61", full_only=True)
                 + check.rows("lab61", full_only=True) + probes.rows("lab61") + matrix.rows("lab61"))
     out += boot("lab612", "kernel 6.12", lambda: core.up("6.12"),
                 core.core_rows("lab612", full_only=True) + stock_tools.rows("lab612", full_only=True) + fault_map.rows("lab612", full_only=True)
