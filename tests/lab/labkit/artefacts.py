@@ -34,7 +34,7 @@ GUEST_PACKAGES = """
     rdma-core ibverbs-utils ibverbs-providers rdmacm-utils perftest infiniband-diags
     nfs-kernel-server nfs-common open-iscsi python3-pyverbs
     libfmt9 libre2-9 libnl-3-200 libnl-genl-3-200 libnl-route-3-200 libfyaml0 libssl3 zlib1g
-    libsystemd0 libprometheus-cpp-core1.0 libibverbs1 librdmacm1 libcurl4 libcap-ng0 libcrypt1
+    libsystemd0 libprometheus-cpp-core1.0 libibverbs1 librdmacm1 libcurl4 libcap-ng0 libcrypt1 libarchive13
     libprotobuf32 libasan8 libubsan1 libtsan2
 """.split()
 
