@@ -44,16 +44,18 @@ install(DIRECTORY dashboards DESTINATION ${CMAKE_INSTALL_DATADIR}/roce_exporter 
 
 # Manual pages are what the programs say of themselves, which one with a sanitizer in it would say slowly.
 if(NOT ROCE_SANITIZE)
-  function(roce_manual program description)
+  function(roce_manual program component description)
     set(page ${CMAKE_BINARY_DIR}/packaging/${program}.1)
     set(more ${CMAKE_SOURCE_DIR}/packaging/man/${program}.more)
     add_custom_command(OUTPUT ${page}
       COMMAND ${CMAKE_SOURCE_DIR}/packaging/man/generate $<TARGET_FILE:${program}> ${description} ${more} ${page}
       DEPENDS ${program} ${CMAKE_SOURCE_DIR}/packaging/man/generate ${more} VERBATIM)
     add_custom_target(${program}_manual ALL DEPENDS ${page})
-    string(REPLACE roce_ "" component ${program})
     install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${component})
   endfunction()
-  roce_manual(roce_exporter "publish the RDMA and RoCE state of a host for Prometheus")
-  roce_manual(roce_prober "measure latency, loss and congestion of an RDMA fabric")
+  roce_manual(roce_exporter exporter "publish the RDMA and RoCE state of a host for Prometheus")
+  roce_manual(roce_prober prober "measure latency, loss and congestion of an RDMA fabric")
+  if(TARGET roce_storage_probe)
+    roce_manual(roce_storage_probe prober "measure how long reads of an NVMe namespace take")
+  endif()
 endif()

@@ -46,7 +46,8 @@ def implied(fault):
     faults = {fault} | {w for r in fault_map.load() if r["fault"] == fault for w in r["implies"]}
     row = expectations().get(fault)
     more = set((row["may_come"] or "").split(",")) if row else set()
-    return {a for f in faults for a in own.get(f, [])} | more | {"Watchdog"}
+    # An emulated machine is too busy to probe on time, and the alert that says so is right.
+    return {a for f in faults for a in own.get(f, [])} | more | {"Watchdog", "RoceProberHostDelay"}
 
 
 class Alerting:
@@ -183,7 +184,7 @@ def benign(watch, event, seconds=60):
     finally:
         core.lab("fault", event, int(row["node"]), "off")
     time.sleep(seconds / 2)
-    allowed = set((row["may_come"] or "").split(",")) | {"Watchdog"}
+    allowed = implied(event)
     came = watch.arrived()[before:]
     bad = [(r, l["alertname"], l.get("host", ""), l.get("device", "")) for r, l, _ in came if r == "page" or l["alertname"] not in allowed]
     expect(not bad, f"{event}: came: {bad}")

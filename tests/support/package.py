@@ -39,6 +39,7 @@ FILES = {
         usr/share/man/man1/roce_exporter.1.gz usr/share/roce_exporter/node-problem-detector/roce-storage-links.json""",
     "roce-prober": """
         etc/default/roce-prober etc/roce_prober/roce_prober.yml lib/systemd/system/roce-prober.service usr/bin/roce_prober
+        lib/systemd/system/roce-storage-probe@.service usr/bin/roce_storage_probe usr/share/man/man1/roce_storage_probe.1.gz
         usr/lib/sysusers.d/roce-prober.conf usr/lib/tmpfiles.d/roce-prober.conf usr/share/bash-completion/completions/roce_prober
         usr/share/doc/roce-prober/changelog.Debian.gz usr/share/doc/roce-prober/changelog.gz usr/share/doc/roce-prober/copyright usr/share/doc/roce-prober/examples/keys.yml
         usr/share/doc/roce-prober/examples/web.yml usr/share/doc/roce-prober/metrics-prober.md usr/share/doc/roce-prober/probes.md
