@@ -157,7 +157,7 @@ def inject(watch, fault, linger=20):
     expect(not others, f"{fault}: what it does not imply came too: {others}")
     pages = [l["alertname"] for r, l, _ in came if r == "page"]
     if severity == "critical":
-        expect(pages and pages[0] in causes, f"{fault}: the first page was {pages[0]}")
+        expect(pages and pages[0] in causes + told_by()[fault], f"{fault}: the first page was {pages[0]}")
     note(fault, labels, took, came)
     return severity, took, came
 
