@@ -24,17 +24,8 @@ constexpr std::uint16_t kRoceV1EtherType = 0x8915;
 constexpr std::uint16_t kRoceV2Port = 4791;
 
 std::string_view algorithm_name(DcbAlgorithm algorithm) {
-  switch (algorithm) {
-    case DcbAlgorithm::kStrict:
-      return "strict";
-    case DcbAlgorithm::kCreditShaper:
-      return "cbs";
-    case DcbAlgorithm::kEts:
-      return "ets";
-    case DcbAlgorithm::kVendor:
-      return "vendor";
-  }
-  return "unknown";
+  const std::string_view name = dcb_name(algorithm);
+  return name.empty() ? "unknown" : name;
 }
 
 std::string_view selector_name(DcbSelector selector) {

@@ -40,36 +40,15 @@ void put(Json& object, const char* key, const std::optional<T>& value) {
   if (value) object[key] = *value;
 }
 
-const char* name_of(DcbSelector selector) {
-  switch (selector) {
-    case DcbSelector::kEtherType:
-      return "ethtype";
-    case DcbSelector::kStreamPort:
-      return "stream_port";
-    case DcbSelector::kDatagramPort:
-      return "dgram_port";
-    case DcbSelector::kPort:
-      return "port";
-    case DcbSelector::kDscp:
-      return "dscp";
-    case DcbSelector::kPcp:
-      return "pcp";
+// A list with a number that has no name is left out: a part of it would say something else.
+template <class Values>
+std::optional<Json> names_of(const Values& values) {
+  Json out = Json::array();
+  for (const auto value : values) {
+    if (dcb_name(value).empty()) return std::nullopt;
+    out.push_back(dcb_name(value));
   }
-  return "port";
-}
-
-const char* name_of(DcbAlgorithm algorithm) {
-  switch (algorithm) {
-    case DcbAlgorithm::kStrict:
-      return "strict";
-    case DcbAlgorithm::kCreditShaper:
-      return "cbs";
-    case DcbAlgorithm::kEts:
-      return "ets";
-    case DcbAlgorithm::kVendor:
-      return "vendor";
-  }
-  return "vendor";
+  return out;
 }
 
 Json pfc_json(const DcbPfc& pfc) {
@@ -299,11 +278,7 @@ std::string dcb_json(const DcbState& state) {
     put(ets, "willing", state.ets->willing);
     put(ets, "tc_bw", state.ets->bandwidth);
     put(ets, "prio_tc", state.ets->traffic_class);
-    if (state.ets->algorithm) {
-      Json algorithms = Json::array();
-      for (const DcbAlgorithm algorithm : *state.ets->algorithm) algorithms.push_back(name_of(algorithm));
-      ets["tc_tsa"] = std::move(algorithms);
-    }
+    if (state.ets->algorithm) put(ets, "tc_tsa", names_of(*state.ets->algorithm));
     if (!ets.empty()) out["ets"] = std::move(ets);
   }
   if (state.max_rate) out["maxrate"] = Json{{"tc_maxrate", *state.max_rate}};
@@ -319,15 +294,13 @@ std::string dcb_json(const DcbState& state) {
     for (const DcbApp& app : *state.apps) {
       if (app.selector == DcbSelector::kEtherType && app.protocol == 0)
         apps["default_prio"].push_back(app.priority);
-      else
-        apps[std::string(name_of(app.selector)) + "_prio"].push_back(Json::array({app.protocol, app.priority}));
+      else if (!dcb_name(app.selector).empty())
+        apps[std::string(dcb_name(app.selector)) + "_prio"].push_back(Json::array({app.protocol, app.priority}));
     }
     out["app"] = std::move(apps);
   }
   if (state.trust) {
-    Json order = Json::array();
-    for (const DcbSelector selector : *state.trust) order.push_back(name_of(selector));
-    out["apptrust"] = Json{{"order", std::move(order)}};
+    if (auto order = names_of(*state.trust)) out["apptrust"] = Json{{"order", std::move(*order)}};
   }
   if (state.dcbx) {
     Json dcbx = Json::object();

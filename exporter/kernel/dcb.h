@@ -51,6 +51,10 @@ enum class DcbSelector : std::uint8_t {
   kPcp = 255,
 };
 
+// As dcb(8) prints them and recordings hold them; empty for a number that is none of these.
+std::string_view dcb_name(DcbSelector selector);
+std::string_view dcb_name(DcbAlgorithm algorithm);
+
 struct DcbApp {
   DcbSelector selector{};
   std::uint8_t priority = 0;

@@ -47,6 +47,13 @@ std::optional<T> named(const std::array<std::pair<std::string_view, T>, N>& name
   return std::nullopt;
 }
 
+template <class T, std::size_t N>
+std::string_view name_in(const std::array<std::pair<std::string_view, T>, N>& names, T value) {
+  for (const auto& [name, known] : names)
+    if (known == value) return name;
+  return {};
+}
+
 // Versions and people differ in dashes and underscores.
 std::string plain(std::string_view name) {
   std::string text(name);
@@ -241,6 +248,9 @@ class RecordedDcb final : public DcbSource {
 };
 
 }  // namespace
+
+std::string_view dcb_name(DcbSelector selector) { return name_in(kSelectors, selector); }
+std::string_view dcb_name(DcbAlgorithm algorithm) { return name_in(kAlgorithms, algorithm); }
 
 Result<DcbState> parse_dcb_json(std::string_view text) {
   DcbState state;

@@ -4,20 +4,16 @@
 // detector that is given it goes on; with the check sum put right, too.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "probes/measure/detectors.h"
+#include "tests/fuzz/require.h"
 
 namespace {
 
 using namespace roce::probe;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void take(std::string_view text) {
   const auto read = read_baselines(text);

@@ -4,25 +4,18 @@
 // with one argument a line. Whatever comes in, a refusal is one printable line that begins as promised.
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "exporter/config/options.h"
+#include "tests/fuzz/require.h"
 
 namespace {
 
 const std::vector<roce::CollectorChoice>& collectors() {
   static const std::vector<roce::CollectorChoice> all{{"device", true, "Devices."}, {"qp", false, "Queue pairs."}};
   return all;
-}
-
-void require(bool holds, std::string_view line) {
-  if (holds) return;
-  std::fprintf(stderr, "broken promise: %.*s\n", static_cast<int>(line.size()), line.data());
-  std::abort();
 }
 
 void require_one_line(std::string_view line, std::string_view beginning) {

@@ -5,24 +5,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "probes/peers/entry.h"
 #include "probes/peers/exchange.h"
 #include "probes/peers/token.h"
+#include "tests/fuzz/require.h"
 
 namespace {
 
 using namespace roce::probe;
-
-void require(bool holds, std::string_view line) {
-  if (holds) return;
-  std::fprintf(stderr, "broken promise: %.*s\n", static_cast<int>(line.size()), line.data());
-  std::abort();
-}
 
 void read_targets(std::string_view text) {
   const auto entries = parse_file_sd(text, 14792);

@@ -4,18 +4,14 @@
 // and a refusal of gzip holds.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "exporter/web/http.h"
 #include "exporter/web/server.h"
+#include "tests/fuzz/require.h"
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 std::string percent_encode(std::string_view text) {
   static constexpr char kDigits[] = "0123456789ABCDEF";

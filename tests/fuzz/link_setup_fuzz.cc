@@ -5,7 +5,6 @@
 // error, and names are never empty.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <span>
 #include <string_view>
 
@@ -13,12 +12,9 @@
 #include "exporter/kernel/dcb_messages.h"
 #include "exporter/kernel/dcb_recorded.h"
 #include "exporter/kernel/netdev_counters.h"
+#include "tests/fuzz/require.h"
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void require_bond(std::string_view text) {
   const auto bond = roce::parse_proc_bonding("bond0", text);

@@ -4,19 +4,15 @@
 // leads out of the tree.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "exporter/kernel/cgroup.h"
 #include "exporter/kernel/memory.h"
 #include "exporter/kernel/process.h"
 #include "exporter/kernel/service_manager.h"
+#include "tests/fuzz/require.h"
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void require_inside(std::string_view path) {
   require(path.empty() || path.front() == '/');

@@ -4,7 +4,6 @@
 // written out again reads the same.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,12 +11,9 @@
 
 #include "exporter/kernel/nfs_mountstats.h"
 #include "exporter/kernel/nvidia_fs.h"
+#include "tests/fuzz/require.h"
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 bool same(const roce::NfsOperation& a, const roce::NfsOperation& b) {
   return a.name == b.name && a.requests == b.requests && a.transmissions == b.transmissions &&

@@ -5,18 +5,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "exporter/kernel/nvme.h"
 #include "exporter/kernel/route.h"
+#include "tests/fuzz/require.h"
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 bool in(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 

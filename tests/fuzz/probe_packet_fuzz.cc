@@ -5,22 +5,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "probes/wire/authenticator.h"
 #include "probes/wire/packet.h"
+#include "tests/fuzz/require.h"
 
 namespace {
 
 using roce::probe::Packet;
 using roce::probe::PacketFault;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 roce::probe::Authenticator& authenticator() {
   static const auto made = [] {

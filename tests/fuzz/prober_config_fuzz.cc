@@ -5,22 +5,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string_view>
 
 #include "probes/config/options.h"
 #include "probes/wire/packet.h"
+#include "tests/fuzz/require.h"
 
 namespace {
 
 using namespace roce::probe;
-
-void require(bool holds, std::string_view line) {
-  if (holds) return;
-  std::fprintf(stderr, "broken promise: %.*s\n", static_cast<int>(line.size()), line.data());
-  std::abort();
-}
 
 void refused(std::string_view line) {
   require(line.starts_with("fuzz.yml:"), line);

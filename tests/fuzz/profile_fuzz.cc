@@ -5,20 +5,13 @@
 // written and read again the same.
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string_view>
 
 #include "exporter/health/profile.h"
 #include "exporter/health/render.h"
+#include "tests/fuzz/require.h"
 
 namespace {
-
-void require(bool holds, std::string_view line) {
-  if (holds) return;
-  std::fprintf(stderr, "broken promise: %.*s\n", static_cast<int>(line.size()), line.data());
-  std::abort();
-}
 
 void read_profile(std::string_view text) {
   const auto profile = roce::parse_profile(text, "fuzz.yml");

@@ -18,15 +18,12 @@
 
 #include "exporter/kernel/rdma_messages.h"
 #include "exporter/kernel/rdma_netlink.h"
+#include "tests/fuzz/require.h"
 
 namespace {
 
 using roce::Bytes;
 using roce::Result;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 class Channel final : public roce::NetlinkChannel {
  public:

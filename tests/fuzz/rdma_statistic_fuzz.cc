@@ -4,19 +4,15 @@
 // list a name twice, and what is written out as text again reads the same.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "exporter/kernel/rdma_recorded.h"
+#include "tests/fuzz/require.h"
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void check(const roce::Result<roce::RecordedStatistics>& result) {
   if (!result) {

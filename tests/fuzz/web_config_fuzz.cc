@@ -4,24 +4,15 @@
 // names the file, and no user gets in whose hash is none of bcrypt.
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "exporter/web/users.h"
 #include "exporter/web/web_config.h"
+#include "tests/fuzz/require.h"
 
-namespace {
-
-void require(bool holds, std::string_view line) {
-  if (holds) return;
-  std::fprintf(stderr, "broken promise: %.*s\n", static_cast<int>(line.size()), line.data());
-  std::abort();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace roce::web;

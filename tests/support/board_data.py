@@ -14,15 +14,13 @@ import math
 import os
 import re
 import shutil
-import subprocess
-import time
 import urllib.parse
 import urllib.request
 import zlib
 
 import alert_lint
 import alerts
-import exporter
+import e2e
 from harness import BUILD, Failed, command, expect
 
 WORK = os.path.join(BUILD, "tests", "dashboards")
@@ -399,34 +397,16 @@ def backfill(folder, families):
     os.unlink(path)
 
 
-class Server:
-    """A Prometheus on loopback with what is in a folder; it scrapes nothing."""
+class Server(e2e.Prometheus):
+    """A Prometheus with what is in a folder; it scrapes nothing."""
 
     def __init__(self, folder):
-        self.folder, self.url, self.process = folder, "", None
+        super().__init__([], flags=("--storage.tsdb.retention.time=100y", "--query.max-samples=200000000"), data=f"{folder}/data",
+                         config={"global": {"scrape_interval": "15s"}})
 
-    def __enter__(self):
-        port = exporter.free_port()
-        config = os.path.join(self.folder, "prometheus.yml")
-        with open(config, "w", encoding="utf-8") as f:
-            f.write("global: {scrape_interval: 15s}\n")
-        with open(os.path.join(self.folder, "log"), "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.folder}/data", f"--web.listen-address=127.0.0.1:{port}", "--storage.tsdb.retention.time=100y",
-                                             "--query.max-samples=200000000"], stdout=log, stderr=log)
-        self.url = f"http://127.0.0.1:{port}"
-        for _ in range(200):
-            try:
-                with urllib.request.urlopen(f"{self.url}/-/ready", timeout=2) as answer:
-                    if answer.status == 200:
-                        return self
-            except OSError:
-                time.sleep(0.1)
-        self.__exit__()
-        raise Failed("prometheus does not get ready")
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(20)
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
 
     def ask(self, path, **params):
         data = urllib.parse.urlencode(params).encode()

@@ -472,8 +472,10 @@ def lsmod_same():
 
 
 class Prometheus:
-    def __init__(self, targets, interval="1s", timeout="1s", flags=(), config=None):
-        self.flags = flags
+    """A real Prometheus on loopback. `data`: a folder with what it knows already; else it begins with nothing."""
+
+    def __init__(self, targets, interval="1s", timeout="1s", flags=(), config=None, data=None):
+        self.flags, self.data = flags, data
         self.config = config or {"global": {"scrape_interval": interval, "scrape_timeout": timeout},
                                  "scrape_configs": [{"job_name": "roce", "static_configs": [{"targets": targets}]}]}
 
@@ -484,7 +486,7 @@ class Prometheus:
         with open(config, "w", encoding="utf-8") as f:
             json.dump(self.config, f)
         self.log = open(os.path.join(self.folder.name, "log"), "w+", encoding="utf-8")
-        self.process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.folder.name}/data",
+        self.process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.data or self.folder.name + '/data'}",
                                          f"--web.listen-address=127.0.0.1:{self.port}", *self.flags], stdout=self.log, stderr=self.log)
         for _ in range(300):
             try:
