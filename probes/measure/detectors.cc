@@ -11,8 +11,9 @@ namespace {
 constexpr double kShiftSlack = 0.75, kShiftLimit = 6;
 constexpr double kTailNormal = 0.01, kTailBad = 0.03, kTailLimit = 7;
 constexpr double kLossNormal = 1e-4, kLossBad = 1e-2, kLossLimit = 6;
-// Answers in a row that end an alarm of loss: so many mean distances of losses, and so many at least.
-constexpr std::uint64_t kLossOver = 5, kLeastClean = 30;
+// What ends an alarm of loss early: answers in a row for so many mean distances of losses, and so many at least. Fewer
+// runs of losses tell no distance.
+constexpr std::uint64_t kLossOver = 5, kLeastClean = 30, kLeastRuns = 5;
 constexpr std::uint32_t kMaxInCells = 14400;  // samples that the tail remembers; then all cells are halved
 // A path that never varies would make any change an alarm: so much of the median counts as one deviation at least.
 constexpr double kLeastDeviation = 0.005;
@@ -59,8 +60,13 @@ void PairDetector::answered(std::int64_t now, std::uint64_t rtt_ns, bool host_li
   if (host_limited) return;
   loss_.sum.add(evidence(kLossNormal, kLossBad, false), kLossLimit);
   ++loss_.clean;
-  const bool over = loss_.clean >= kLeastClean && std::uint64_t{loss_.clean} * loss_.hits >= kLossOver * loss_.trials;
-  if (loss_.sum.value <= 0 || (loss_.sum.open && over)) loss_ = {};
+  if (loss_.sum.value <= 0) {
+    loss_ = {};
+  } else if (loss_.sum.open && !loss_.ended_early && loss_.runs >= kLeastRuns && loss_.clean >= kLeastClean &&
+             std::uint64_t{loss_.clean} * loss_.runs >= kLossOver * loss_.trials) {
+    loss_.sum.open = false;
+    loss_.ended_early = true;
+  }
   if (tail_above_ns_ != 0) tail_.add(evidence(kTailNormal, kTailBad, rtt_ns > tail_above_ns_), kTailLimit);
   window_[in_window_++] = rtt_ns;
   if (in_window_ == kWindow) close_window();
@@ -74,8 +80,8 @@ void PairDetector::lost(std::int64_t now, bool host_limited) {
   if (host_limited) return;
   if (timeouts_ == 0) loss_before_ = loss_;
   loss_.sum.add(evidence(kLossNormal, kLossBad, true), kLossLimit);
+  if (loss_.clean != 0 || loss_.runs == 0) ++loss_.runs;
   loss_.trials += loss_.clean + 1;
-  ++loss_.hits;
   loss_.clean = 0;
   ++timeouts_;
   if (timeouts_ >= kTimeoutsDown) down_ = true;

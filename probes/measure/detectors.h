@@ -5,8 +5,8 @@
 // answers. One thread at a time.
 //
 // Three sums that grow with evidence and fall without (CUSUM), each an alarm above its limit, which ends when the sum
-// is back at 0; that of loss also when so many answers came in a row as would be unlikely (1 in 150) had the share of
-// losses stayed as it was:
+// is back at 0. That of loss ends sooner, once, where losses came often before and then none for five times their mean
+// distance; losses in a row count as one there, and if they come back the alarm stays for the whole way to 0:
 // - shift: medians of windows of 60 samples, in robust deviations from the median of such medians;
 // - tail: share of samples above the baseline's 99th percentile, 1 % against 3 %;
 // - loss: share of probes without an answer in time, 1e-4 against 1e-2.
@@ -101,8 +101,9 @@ class PairDetector {
 
   struct Losses {
     Sum sum;
-    std::uint32_t trials = 0, hits = 0;  // since the sum last was 0, up to the last loss
+    std::uint32_t trials = 0, runs = 0;  // since the sum last was 0, up to the last loss; losses in a row are a run
     std::uint32_t clean = 0;             // answers since then
+    bool ended_early = false;            // since the sum last was 0
   };
   Sum shift_, tail_;
   Losses loss_;

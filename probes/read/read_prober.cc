@@ -451,13 +451,15 @@ Result<BurstResult> ReadProber::burst(const BurstSpec& spec) {
     if (id == 0) return fail(ErrorKind::kAbsent, spec.peer + ": no such peer of " + record_.device);
     wake(wake_connector_);
   }
+  // Whether the connection still answers.
   const auto finish = [&] {
-    // The pending one must not write to a result that is gone.
     const std::lock_guard lock(mutex_);
-    if (Connection* connection = find()) {
-      connection->wanted_by_burst = false;
-      if (connection->burst == &result) connection->burst = nullptr;
-    }
+    Connection* connection = find();
+    if (connection == nullptr) return false;
+    connection->wanted_by_burst = false;
+    // The pending one must not write to a result that is gone.
+    if (connection->burst == &result) connection->burst = nullptr;
+    return connection->queue != nullptr && !connection->pending;
   };
   const auto deadline = static_cast<std::uint64_t>(std::chrono::nanoseconds(spec.deadline).count());
   const auto wait_for_pending = [&](std::uint64_t until) {
@@ -485,25 +487,27 @@ Result<BurstResult> ReadProber::burst(const BurstSpec& spec) {
     return result;
   }
   const std::uint64_t begin = clocks_.now();
+  const std::uint64_t last = begin + spec.count * static_cast<std::uint64_t>(gap.count());
   for (std::uint32_t n = 0; n < spec.count; ++n) {
     const std::uint64_t due = begin + n * static_cast<std::uint64_t>(gap.count());
     if (const std::uint64_t now = clocks_.now(); now < due)
       std::this_thread::sleep_for(std::chrono::nanoseconds(due - now));
-    // One at a time: a slow one is waited for; one that hangs beyond the deadline takes the place of the next.
-    wait_for_pending(clocks_.now() + deadline);
+    // One at a time: a slow one is waited for, and there are fewer of them in the time of the burst.
+    wait_for_pending(last);
     const std::lock_guard lock(mutex_);
     Connection* connection = find();
     if (connection == nullptr || !connection->queue) {
       ++result.sent;
       continue;
     }
-    if (connection->pending) continue;
+    if (connection->pending) break;
     ++result.sent;
     (void)post(*connection, std::min<std::uint32_t>(spec.size, connection->grant.length), &result);
     wake(wake_reader_);
   }
-  wait_for_pending(clocks_.now() + deadline);
-  finish();
+  wait_for_pending(last + deadline);
+  // One that hangs beyond the deadline takes the turns behind it with it: they are lost, not fewer.
+  if (!finish()) result.sent = spec.count;
   return result;
 }
 

@@ -167,6 +167,48 @@ TEST(DetectorTest, AnAlarmOfLossEndsAsSoonAsItCanBeKnown) {
   EXPECT_LE(answers_until_over(100), 603U);
 }
 
+// Losses come in runs where a queue overflows. What looks like heavy loss within one run is none, and answers between
+// runs are no end of it.
+TEST(DetectorTest, LossInBurstsStaysAnAlarm) {
+  const auto share_of_time = [](unsigned run, unsigned every, unsigned distance) {
+    PairDetector detector;
+    std::int64_t now = 0;
+    unsigned open = 0, trials = 0;
+    const auto answer = [&](unsigned n) {
+      for (; n != 0; --n, ++trials) {
+        detector.answered(now += kSecond, 10'000);
+        open += detector.loss() ? 1U : 0U;
+      }
+    };
+    for (int i = 0; i < 40; ++i) {
+      for (unsigned n = 0; n < run; ++n, ++trials) {
+        detector.lost(now += kSecond);
+        open += detector.loss() ? 1U : 0U;
+        answer(every);
+      }
+      answer(distance);
+    }
+    EXPECT_NE(detector.state(now), PeerState::kDown);
+    return static_cast<double>(open) / trials;
+  };
+  EXPECT_GE(share_of_time(2, 0, 98), 0.95);   // 2 % in pairs
+  EXPECT_GE(share_of_time(4, 0, 196), 0.95);  // 2 % in fours
+  EXPECT_GE(share_of_time(10, 1, 400), 0.9);  // every second one for a while: ended early once, and then no more
+}
+
+TEST(DetectorTest, OneRunOfLossesEndsByItsEvidenceAlone) {
+  PairDetector detector;
+  std::int64_t now = 0;
+  for (int i = 0; i < 2; ++i) detector.lost(now += kSecond);
+  unsigned answers = 0;
+  while (detector.loss() && answers < 2000) {
+    detector.answered(now += kSecond, 10'000);
+    ++answers;
+  }
+  EXPECT_GE(answers, 500U);
+  EXPECT_LE(answers, 610U);
+}
+
 TEST(DetectorSimulation, RareLossIsNoAlarmFor30Days) {
   PairDetector detector;
   std::mt19937_64 random(5);

@@ -397,6 +397,25 @@ TEST_F(EngineTest, AReadThatFailsIsCountedByReasonAndConnectedAnew) {
   EXPECT_TRUE(eventually([&] { return a->stats().peers[0].read_rtt.count > before + 3; }));
 }
 
+TEST_F(EngineTest, ReadsOfABurstBehindOneThatHangsAreLost) {
+  const auto a = start("a0", settings("a0")), b = start("b0");
+  a->set_peers({peer("b", "a0")});
+  ASSERT_TRUE(eventually([&] { return a->stats().peers[0].classes[0].received > 0; }));
+  {
+    const std::lock_guard lock(fabric.mutex);
+    fabric.read_status = [](const Gid&, const Gid&, std::uint32_t) { return -1; };
+  }
+  BurstSpec spec = to("b", 20, 8);
+  spec.kind = BurstSpec::Kind::kRead;
+  spec.gap = 5ms;
+  spec.deadline = 100ms;
+  const auto result = a->burst(spec);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->failure, "");
+  EXPECT_EQ(result->sent, 20U);
+  EXPECT_EQ(result->received, 0U);
+}
+
 TEST_F(EngineTest, LongReadsThatFailAloneAreTheirOwnSeries) {
   EngineSettings s = settings("a0");
   s.read_interval = 20ms;
