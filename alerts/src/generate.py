@@ -5,7 +5,8 @@
     alerts/src/generate.py                     writes them anew
     alerts/src/generate.py --check             exit 1 where a file is not what it would write
     alerts/src/generate.py --to DIR            writes rules and kubernetes into DIR instead
-    alerts/src/generate.py --to DIR --set KEY=VALUE   the same with another setting of thresholds.yml, e.g. runbooks=https://...
+    alerts/src/generate.py --to DIR --set KEY=VALUE   the same with another setting or threshold of thresholds.yml,
+                                               e.g. runbooks=https://... or 'latency_objective=0.0025,2.5 ms'
 
 What stands in << >> in the sources:
     s.NAME               a setting
@@ -107,14 +108,20 @@ class Source:
         with open(thresholds, encoding="utf-8") as f:
             data = yaml.safe_load(f)
         self.settings = data["settings"]
-        for key, value in overrides:
-            if key not in self.settings:
-                raise Bad(f"{thresholds}: no setting `{key}`; there are: {', '.join(self.settings)}")
-            self.settings[key] = value
         self.thresholds = data["thresholds"]
         for name, t in self.thresholds.items():
             if set(t) != {"value", "text", "why"}:
                 raise Bad(f"{thresholds}: threshold `{name}` has keys {sorted(t)}, not value, text, why")
+        for key, value in overrides:
+            if key in self.settings:
+                self.settings[key] = value
+            elif key in self.thresholds:
+                value, comma, text = value.partition(",")
+                if not comma:
+                    raise Bad(f"--set {key}={value}: a threshold is VALUE,TEXT: as PromQL takes it, and as a person reads it")
+                self.thresholds[key] |= {"value": value, "text": text}
+            else:
+                raise Bad(f"{thresholds}: no setting and no threshold `{key}`; there are: {', '.join([*self.settings, *self.thresholds])}")
         self.used = set()
 
     def fill(self, text, where, in_text=False):
@@ -267,11 +274,11 @@ def generate(overrides=()):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file differs")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting; needs --to")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting or threshold; needs --to")
     parser.add_argument("--to", metavar="DIR", help="folder to write to; default: alerts/ of this checkout")
     words = parser.parse_args()
     if words.set and not words.to:
-        parser.error("--set needs --to DIR: the files of this checkout keep the settings of thresholds.yml, which is the place to change them")
+        parser.error("--set needs --to DIR: the files of this checkout keep what thresholds.yml says, which is the place to change them")
     words.to = words.to or ALERTS
     try:
         made = generate([s.split("=", 1) for s in words.set])

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import zlib
 
 import yaml
@@ -432,8 +433,18 @@ def check_alert(name):
 
 
 def generated():
-    done = command("python3", "-B", os.path.join(ALERTS, "src", "generate.py"), "--check", check=False)
+    program = ("python3", "-B", os.path.join(ALERTS, "src", "generate.py"))
+    done = command(*program, "--check", check=False)
     expect(done.returncode == 0, lambda: f"run alerts/src/generate.py:\n{done.stdout}")
+    with tempfile.TemporaryDirectory() as folder:
+        command(*program, "--to", folder, "--set", "latency_objective=0.0025,2.5 ms", "--set", "runbooks=https://wiki/roce")
+        with open(os.path.join(folder, "rules", "probes.yml"), encoding="utf-8") as f:
+            text = f.read()
+        expect('le="0.0025"' in text and "longer than 2.5 ms," in text and "https://wiki/roce/" in text and 'le="0.00125"' not in text, "--set changes no rule")
+        done = command(*program, "--to", folder, "--set", "nonsense=1", check=False)
+        expect(done.returncode == 2 and "no threshold `nonsense`" in done.stdout, done.stdout)
+        done = command(*program, "--to", folder, "--set", "latency_objective=0.0025", check=False)
+        expect(done.returncode == 2 and "VALUE,TEXT" in done.stdout, done.stdout)
 
 
 def syntax():
