@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "exporter/base/leftovers.h"
 #include "exporter/capture_command.h"
 #include "exporter/catalog/reference.h"
 #include "exporter/check_command.h"
@@ -33,6 +34,10 @@ int run(int argc, char** argv) {
   }
   roce::log::set_level(options->log_level);
   roce::log::set_format(options->log_format);
+  // serve() waits for its signals itself.
+  if (options->command == Options::Command::kCapture ||
+      (options->recorded() && options->command != Options::Command::kServe))
+    roce::remove_leftovers_on_signals();
   switch (options->command) {
     case Options::Command::kPrint:
       return roce::print_once(*options);

@@ -7,22 +7,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "exporter/base/leftovers.h"
 #include "exporter/kernel/files.h"
 
 namespace roce {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::size_t kMaxPath = 2048;
+constexpr std::size_t kMaxDepth = 32;  // twice as deep as a function behind several PCIe switches
+constexpr int kMaxLinks = 40;          // one after the other, as the kernel has it
 constexpr std::size_t kBlock = 65536;
 
 struct CloseArchive {
@@ -49,9 +50,18 @@ struct Link {
   std::string target;  // as the archive has it
 };
 
-bool is_below(const fs::path& path, const fs::path& folder) {
-  const auto relative = path.lexically_relative(folder);
-  return !relative.empty() && *relative.begin() != "..";
+// The first part of a path, which it loses; empty ones are passed over.
+std::string_view take_part(std::string_view& path) {
+  while (path.starts_with('/')) path.remove_prefix(1);
+  const std::string_view part = path.substr(0, path.find('/'));
+  path.remove_prefix(part.size());
+  return part;
+}
+
+std::size_t depth_of(std::string_view path) {
+  std::size_t depth = 0;
+  while (!take_part(path).empty()) ++depth;
+  return depth;
 }
 
 class Unpacker {
@@ -60,16 +70,18 @@ class Unpacker {
       : folder_(std::move(folder)), name_(std::move(name)), limits_(limits) {}
 
   Result<void> run(archive* tar) {
-    std::size_t entries = 0;
+    bool empty = true;
     for (;;) {
       archive_entry* entry = nullptr;
       const int status = archive_read_next_header(tar, &entry);
       if (status == ARCHIVE_EOF) break;
-      if (status != ARCHIVE_OK) return broken(tar);
-      if (++entries > limits_.entries) return fail(ErrorKind::kMalformed, name_ + ": too many files");
+      // A warning is of a name that the locale has no letters for; names are bytes here, as they are to the kernel.
+      if (status < ARCHIVE_WARN) return broken(tar);
+      empty = false;
+      ROCE_TRY_VOID(count(1));
       ROCE_TRY_VOID(take(tar, entry));
     }
-    if (entries == 0) return fail(ErrorKind::kMalformed, name_ + ": no tar file, or an empty one");
+    if (empty) return fail(ErrorKind::kMalformed, name_ + ": no tar file, or an empty one");
     // After all files, so that none is written through a link.
     for (const Link& link : links_) ROCE_TRY_VOID(make(link));
     for (const Link& link : links_) ROCE_TRY_VOID(check(link));
@@ -82,6 +94,13 @@ class Unpacker {
     return fail(ErrorKind::kMalformed, name_ + ": " + (why != nullptr ? why : "cannot be read as a tar file"));
   }
 
+  // Of files, links and folders, whether the archive names the folder or not.
+  Result<void> count(std::size_t more) {
+    entries_ += more;
+    if (entries_ > limits_.entries) return fail(ErrorKind::kMalformed, name_ + ": too many files");
+    return {};
+  }
+
   Result<void> take(archive* tar, archive_entry* entry) {
     const char* raw = archive_entry_pathname(entry);
     if (raw == nullptr) return fail(ErrorKind::kMalformed, name_ + ": an entry without a name");
@@ -90,17 +109,19 @@ class Unpacker {
     if (type == AE_IFDIR && (text == "." || text == "./")) return {};
     auto path = path_within(text);
     if (!path) return fail(ErrorKind::kMalformed, name_ + ": " + path.error().object);
+    if (depth_of(*path) > kMaxDepth) return fail(ErrorKind::kMalformed, name_ + ": too many folders in one another");
     const std::string full = folder_ + "/" + *path;
-    std::error_code error;
-    fs::create_directories(type == AE_IFDIR ? fs::path(full) : fs::path(full).parent_path(), error);
-    if (error) return fail_errno(error.value(), full);
+    const std::size_t slash = path->rfind('/');
+    const std::string parent = slash == std::string::npos ? std::string() : path->substr(0, slash);
+    ROCE_TRY(const std::size_t made, make_folders(folder_, type == AE_IFDIR ? *path : parent));
+    ROCE_TRY_VOID(count(made));
     if (archive_entry_hardlink(entry) != nullptr)
       return fail(ErrorKind::kMalformed, name_ + ": " + *path + " is a hard link");
     if (type == AE_IFDIR) return {};
     if (type == AE_IFLNK) {
       const char* target = archive_entry_symlink(entry);
-      if (target == nullptr || *target == '\0' || *target == '/')
-        return fail(ErrorKind::kMalformed, name_ + ": the link " + *path + " leads out of the recording");
+      if (target == nullptr || *target == '\0' || *target == '/' || std::string_view(target).size() > kMaxPath)
+        return leads_out(*path);
       links_.push_back({*path, target});
       return {};
     }
@@ -128,37 +149,57 @@ class Unpacker {
     }
   }
 
+  // Its folder is there, made before the first link.
   Result<void> make(const Link& link) {
     const std::string full = folder_ + "/" + link.path;
-    // A link that was made before may stand where this one's folder should.
-    ROCE_TRY(const std::string parent, resolve(fs::path(full).parent_path()));
-    if (parent != folder_ && !is_below(parent, folder_)) return leads_out(link);
     if (::symlink(link.target.c_str(), full.c_str()) != 0) return fail_errno(errno, full);
     return {};
   }
 
-  // Where nothing is at its end, that end has to be within the folder too.
+  // Goes the way that the kernel goes, link after link. No step of it may be outside, whether there is something at its
+  // end or not: what is not there today may be tomorrow.
   Result<void> check(const Link& link) {
-    const std::string full = folder_ + "/" + link.path;
-    std::string end;
-    if (auto real = resolve(full)) {
-      end = *real;
-    } else {
-      ROCE_TRY(const std::string parent, resolve(fs::path(full).parent_path()));
-      end = (fs::path(parent) / link.target).lexically_normal();
+    const std::size_t slash = link.path.rfind('/');
+    std::string at = slash == std::string::npos ? std::string() : link.path.substr(0, slash);  // no links on it
+    std::string way = link.target;
+    int links = 1;
+    bool absent = false;
+    for (std::string_view rest = way; !rest.empty();) {
+      const std::string_view part = take_part(rest);
+      if (part.empty() || part == ".") continue;
+      if (++steps_ > kMaxDepth * limits_.entries) return fail(ErrorKind::kMalformed, name_ + ": too many links");
+      if (part == "..") {
+        if (absent || at.empty()) return leads_out(link.path);
+        at.resize(at.find('/') == std::string::npos ? 0 : at.rfind('/'));
+        continue;
+      }
+      const std::string next = at.empty() ? std::string(part) : at + "/" + std::string(part);
+      std::array<char, kMaxPath + 1> target;  // NOLINT: filled by readlink
+      const ssize_t size = absent ? -1 : ::readlink((folder_ + "/" + next).c_str(), target.data(), target.size());
+      if (size < 0) {
+        // EINVAL: there, and no link.
+        if (!absent && errno != EINVAL && errno != ENOENT && errno != ENOTDIR) return leads_out(link.path);
+        absent = absent || errno != EINVAL;
+        at = next;
+        continue;
+      }
+      if (++links > kMaxLinks) return leads_out(link.path);
+      way = std::string(target.data(), static_cast<std::size_t>(size)) + "/" + std::string(rest);
+      rest = way;
     }
-    if (end != folder_ && !is_below(end, folder_)) return leads_out(link);
     return {};
   }
 
-  tl::unexpected<Error> leads_out(const Link& link) const {
-    return fail(ErrorKind::kMalformed, name_ + ": the link " + link.path + " leads out of the recording");
+  tl::unexpected<Error> leads_out(const std::string& path) const {
+    return fail(ErrorKind::kMalformed, name_ + ": the link " + path + " leads out of the recording");
   }
 
   const std::string folder_;
   const std::string name_;
   const RecordingLimits limits_;
   std::size_t bytes_ = 0;
+  std::size_t entries_ = 0;
+  std::size_t steps_ = 0;  // on the ways of all links
   std::vector<Link> links_;
 };
 
@@ -173,8 +214,10 @@ Archive new_archive() {
 Result<std::string> new_folder() {
   const char* top = std::getenv("TMPDIR");
   std::string name = std::string(top != nullptr && *top == '/' ? top : "/tmp") + "/roce_exporter-XXXXXX";
-  if (::mkdtemp(name.data()) == nullptr) return fail_errno(errno, name);
-  return resolve(name);
+  return make_leftover([&]() -> Result<std::string> {
+    if (::mkdtemp(name.data()) == nullptr) return fail_errno(errno, name);
+    return resolve(name);
+  });
 }
 
 }  // namespace
@@ -195,6 +238,24 @@ Result<std::string> path_within(std::string_view path) {
   }
   if (out.empty()) return refuse();
   return out;
+}
+
+Result<std::size_t> make_folders(const std::string& top, std::string_view path) {
+  std::size_t made = 0;
+  std::string full = top;
+  for (std::string_view part = take_part(path); !part.empty(); part = take_part(path)) {
+    full += '/';
+    full += part;
+    if (::mkdir(full.c_str(), 0700) == 0) {
+      ++made;
+      continue;
+    }
+    struct stat status{};
+    if (errno != EEXIST) return fail_errno(errno, full);
+    if (::lstat(full.c_str(), &status) != 0) return fail_errno(errno, full);
+    if (!S_ISDIR(status.st_mode)) return fail_errno(ENOTDIR, full);
+  }
+  return made;
 }
 
 Result<Recording> Recording::open(const std::string& path, const RecordingLimits& limits) {
@@ -232,9 +293,7 @@ Recording& Recording::operator=(Recording&& other) noexcept {
 }
 
 Recording::~Recording() {
-  if (!own_) return;
-  std::error_code error;  // what cannot be removed is left to whoever cleans TMPDIR
-  fs::remove_all(folder_, error);
+  if (own_) remove_leftover(folder_);
 }
 
 }  // namespace roce

@@ -37,6 +37,7 @@ std::vector<unsigned char> tar_of(const std::vector<Entry>& entries, bool zipped
   std::size_t used = 0;
   archive* a = archive_write_new();
   archive_write_set_format_pax_restricted(a);
+  EXPECT_EQ(archive_write_set_options(a, "hdrcharset=BINARY"), ARCHIVE_OK);
   if (zipped) archive_write_add_filter_gzip(a);
   archive_write_set_bytes_in_last_block(a, 1);
   EXPECT_EQ(archive_write_open_memory(a, out.data(), out.size(), &used), ARCHIVE_OK);
@@ -107,6 +108,29 @@ TEST_F(RecordingTest, NothingGetsOutOfIt) {
               testing::HasSubstr("leads out"));
 }
 
+TEST_F(RecordingTest, ALinkToNothingDoesNotGetOutEither) {
+  // What is at the end of the second may be made later, and stands outside.
+  EXPECT_THAT(why({{"x/y/z", AE_IFREG, "x"}, {"x/y/m", AE_IFLNK, "../.."}, {"x/y/l", AE_IFLNK, "m/../later/file"}}),
+              testing::HasSubstr("leads out"));
+  EXPECT_THAT(why({{"x/y/z", AE_IFREG, "x"},
+                   {"x/y/m", AE_IFLNK, "../.."},
+                   {"x/y/l", AE_IFLNK, "m/../later/file"},
+                   {"board_id", AE_IFLNK, "x/y/l"}}),
+              testing::HasSubstr("leads out"));
+  EXPECT_THAT(why({{"a/b", AE_IFREG, "x"}, {"m", AE_IFLNK, "a"}, {"l", AE_IFLNK, "m/../../later"}}),
+              testing::HasSubstr("leads out"));
+  // Nobody knows where the way up from what is not there leads.
+  EXPECT_THAT(why({{"a", AE_IFREG, "x"}, {"l", AE_IFLNK, "gone/../a"}}), testing::HasSubstr("leads out"));
+  EXPECT_THAT(why({{"a", AE_IFREG, "x"}, {"l", AE_IFLNK, "m"}, {"m", AE_IFLNK, "l"}}), testing::HasSubstr("leads out"))
+      << "round and round";
+  // Sysfs is full of these.
+  EXPECT_EQ(why({{"sys/devices/a/net/eth0/mtu", AE_IFREG, "1500"},
+                 {"sys/devices/a/net/eth0/device", AE_IFLNK, "../.."},
+                 {"sys/class/net/eth0", AE_IFLNK, "../../devices/a/net/eth0"},
+                 {"sys/class/net/up", AE_IFLNK, "eth0/device/../b/gone"}}),
+            "");
+}
+
 TEST_F(RecordingTest, NothingIsWrittenThroughALink) {
   const TempDirectory elsewhere;
   const std::string out = elsewhere.path().string();
@@ -129,6 +153,33 @@ TEST_F(RecordingTest, IsBounded) {
               testing::HasSubstr("too large"));
   EXPECT_THAT(why({{"a"}, {"b"}, {"c"}}, {1500, 2}), testing::HasSubstr("too many files"));
   EXPECT_NE(why({{std::string(3000, 'x')}}), "");
+}
+
+TEST_F(RecordingTest, FoldersCountAsFilesDo) {
+  std::vector<Entry> deep;
+  for (int i = 0; i < 20; ++i) {
+    std::string path = std::to_string(i);
+    for (int k = 0; k < 20; ++k) path += "/" + std::to_string(k);
+    deep.emplace_back(path);
+  }
+  EXPECT_EQ(why(deep), "");
+  EXPECT_THAT(why(deep, {1500, 300}), testing::HasSubstr("too many files"));
+  std::string path = "a";
+  for (int k = 0; k < 400; ++k) path += "/a";
+  EXPECT_THAT(why({{path}}), testing::HasSubstr("too many folders in one another"));
+  EXPECT_THAT(why({{path, AE_IFDIR}}), testing::HasSubstr("too many folders in one another"));
+}
+
+TEST_F(RecordingTest, NamesInLettersOfElsewhere) {
+  for (const bool zipped : {false, true}) {
+    const auto recording = Recording::unpack(
+        tar_of({{"sys/class/net/eth\xc3\xa9/mtu", AE_IFREG, "1500"}, {"sys/l\xff", AE_IFLNK, "class/net/eth\xc3\xa9"}},
+               zipped),
+        "x.tar");
+    ASSERT_TRUE(recording) << recording.error().message();
+    EXPECT_EQ(read_file(recording->folder() + "/sys/class/net/eth\xc3\xa9/mtu").value_or(""), "1500");
+    EXPECT_EQ(read_file(recording->folder() + "/sys/l\xff/mtu").value_or(""), "1500");
+  }
 }
 
 TEST_F(RecordingTest, WhatIsNoTarFileIsRefused) {
