@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <optional>
 #include <set>
@@ -29,6 +30,10 @@ enum class Holds : std::uint8_t {
   kAddress,  // an address, or the name of a host
   kHost,     // a description that its owner chose
   kSerial,
+  kName,           // of a subsystem, host or target of storage: whatever its owner made of it
+  kInterface,      // open-iscsi's name of an interface: its own, or one that the owner chose
+  kModules,        // proc/modules
+  kSharedMemory,   // proc/sysvipc/shm
   kRoutes,         // proc/net/route
   kRoutes6,        // proc/net/ipv6_route
   kAddresses6,     // proc/net/if_inet6
@@ -133,7 +138,7 @@ constexpr Pattern kPatterns[] = {
     {"sys/class/nvme/*/diag/*"},
     {"sys/class/nvme/*/fast_io_fail_tmo"},
     {"sys/class/nvme/*/firmware_rev", Holds::kPlain},
-    {"sys/class/nvme/*/hostnqn"},
+    {"sys/class/nvme/*/hostnqn", Holds::kName},
     {"sys/class/nvme/*/kato"},
     {"sys/class/nvme/*/model"},
     {"sys/class/nvme/*/nvme*/ana_state"},
@@ -145,7 +150,7 @@ constexpr Pattern kPatterns[] = {
     {"sys/class/nvme/*/reconnect_delay"},
     {"sys/class/nvme/*/sqsize"},
     {"sys/class/nvme/*/state"},
-    {"sys/class/nvme/*/subsysnqn"},
+    {"sys/class/nvme/*/subsysnqn", Holds::kName},
     {"sys/class/nvme/*/transport"},
     {"sys/class/nvme-fabrics/ctl/"},
     {"sys/class/nvme-subsystem/"},
@@ -153,7 +158,7 @@ constexpr Pattern kPatterns[] = {
     {"sys/class/nvme-subsystem/*/iopolicy"},
     {"sys/class/nvme-subsystem/*/model"},
     {"sys/class/nvme-subsystem/*/serial", Holds::kSerial},
-    {"sys/class/nvme-subsystem/*/subsysnqn"},
+    {"sys/class/nvme-subsystem/*/subsysnqn", Holds::kName},
     {"sys/class/nvme-subsystem/*/subsystype"},
     {"sys/class/nvme-subsystem/*/nvme*/"},
     {"sys/class/nvme-subsystem/*/nvme*/address"},
@@ -164,7 +169,7 @@ constexpr Pattern kPatterns[] = {
     {"sys/class/nvme-subsystem/*/nvme*/diag/*"},
     {"sys/class/nvme-subsystem/*/nvme*/fast_io_fail_tmo"},
     {"sys/class/nvme-subsystem/*/nvme*/firmware_rev", Holds::kPlain},
-    {"sys/class/nvme-subsystem/*/nvme*/hostnqn"},
+    {"sys/class/nvme-subsystem/*/nvme*/hostnqn", Holds::kName},
     {"sys/class/nvme-subsystem/*/nvme*/kato"},
     {"sys/class/nvme-subsystem/*/nvme*/model"},
     {"sys/class/nvme-subsystem/*/nvme*/queue/iostats"},
@@ -174,7 +179,7 @@ constexpr Pattern kPatterns[] = {
     {"sys/class/nvme-subsystem/*/nvme*/sqsize"},
     {"sys/class/nvme-subsystem/*/nvme*/stat"},
     {"sys/class/nvme-subsystem/*/nvme*/state"},
-    {"sys/class/nvme-subsystem/*/nvme*/subsysnqn"},
+    {"sys/class/nvme-subsystem/*/nvme*/subsysnqn", Holds::kName},
     {"sys/class/nvme-subsystem/*/nvme*/transport"},
     {"sys/class/iscsi_connection/*/address", Holds::kAddress},
     {"sys/class/iscsi_connection/*/persistent_address", Holds::kAddress},
@@ -183,10 +188,10 @@ constexpr Pattern kPatterns[] = {
     {"sys/class/iscsi_connection/*/state"},
     {"sys/class/iscsi_session/*/"},
     {"sys/class/iscsi_session/*/device/"},
-    {"sys/class/iscsi_session/*/ifacename"},
+    {"sys/class/iscsi_session/*/ifacename", Holds::kInterface},
     {"sys/class/iscsi_session/*/recovery_tmo"},
     {"sys/class/iscsi_session/*/state"},
-    {"sys/class/iscsi_session/*/targetname"},
+    {"sys/class/iscsi_session/*/targetname", Holds::kName},
     {"sys/class/iscsi_transport/*/"},
     {"sys/class/scsi_host/*/proc_name"},
     {"sys/class/iommu/*/"},
@@ -214,6 +219,7 @@ constexpr Pattern kPatterns[] = {
     {"sys/module/ib_iser/parameters/max_sectors"},
     {"sys/module/intel_idle/parameters/max_cstate"},
     {"sys/module/mlx4_core/parameters/*"},
+    {"sys/module/mlx5_core/parameters/guids", Holds::kSerial},  // of all its devices
     {"sys/module/mlx5_core/parameters/*"},
     {"sys/module/nvme_core/parameters/*"},
     {"sys/module/nvme_rdma/parameters/register_always"},
@@ -228,7 +234,7 @@ constexpr Pattern kPatterns[] = {
     {"proc/fs/nfsd/portlist"},
     {"proc/interrupts"},
     {"proc/meminfo"},
-    {"proc/modules"},
+    {"proc/modules", Holds::kModules},
     {"proc/net/bonding/*"},
     {"proc/net/dev"},
     {"proc/net/if_inet6", Holds::kAddresses6},
@@ -277,7 +283,7 @@ constexpr Pattern kPatterns[] = {
     {"proc/sys/sunrpc/svc_rdma/rdma_stat_*"},
     {"proc/sys/vm/swappiness"},
     {"proc/sys/vm/zone_reclaim_mode"},
-    {"proc/sysvipc/shm"},
+    {"proc/sysvipc/shm", Holds::kSharedMemory},
     {"proc/vmstat"},
     {"configfs/nvmet/ports/*/addr_adrfam"},
     {"configfs/nvmet/ports/*/addr_traddr", Holds::kAddress},
@@ -439,6 +445,32 @@ std::string addresses6(std::string_view text, Pseudonyms& names) {
   });
 }
 
+// The addresses tell where the kernel hides.
+std::string modules(std::string_view text) {
+  return by_line(text, [](std::string_view line) {
+    std::vector<std::string> words = words_of(line);
+    for (std::string& word : words)
+      if (word.starts_with("0x")) word = "0x0000000000000000";
+    return joined(words, ' ');
+  });
+}
+
+// The other columns are of processes, users and their keys.
+std::string shared_memory(std::string_view text) {
+  static constexpr std::array<std::string_view, 5> kKept = {"perms", "size", "nattch", "rss", "swap"};
+  std::vector<std::string> header;
+  return by_line(text, [&header](std::string_view line) {
+    std::vector<std::string> words = words_of(line);
+    if (header.empty() && !words.empty() && words.front() == "key") {
+      header = std::move(words);
+      return std::string(line);
+    }
+    for (std::size_t i = 0; i < words.size(); ++i)
+      if (i >= header.size() || std::find(kKept.begin(), kKept.end(), header[i]) == kKept.end()) words[i] = "0";
+    return joined(words, ' ');
+  });
+}
+
 // Of mounts over RDMA alone; what the others are is nobody's business.
 std::string mountstats(std::string_view text, Pseudonyms& names) {
   std::string out;
@@ -489,13 +521,27 @@ std::string systemd_limits(std::string_view text) {
   return out;
 }
 
-// Names of objects of the kernel that hold a name of somebody's.
-std::string path_out(std::string_view path, Pseudonyms& names) {
-  if (!path.starts_with("configfs/nvmet/") && !path.starts_with("debugfs/nvmet/")) return std::string(path);
+// Subsystems of the NVMe target are folders by their names: those that stand in a folder of this name.
+std::string_view folder_of_subsystems(std::string_view path) {
+  if (path.starts_with("configfs/nvmet/")) return "subsystems";
+  return path.starts_with("debugfs/nvmet/") ? "nvmet" : "";
+}
+
+// The path, or the target of the link that it is.
+std::string path_out(std::string_view path, std::string_view text, Pseudonyms& names) {
+  const std::string_view folder = folder_of_subsystems(path);
+  if (folder.empty()) return std::string(text);
   std::string out;
-  for (const std::string_view part : parts_of(path)) out += (out.empty() ? "" : "/") + names.text(part);
+  bool subsystem = false;
+  for (const std::string_view part : parts_of(text)) {
+    if (!out.empty()) out += '/';
+    out += subsystem ? names.name(part) : std::string(part);
+    subsystem = !subsystem && part == folder;
+  }
   return out;
 }
+
+std::string path_out(std::string_view path, Pseudonyms& names) { return path_out(path, path, names); }
 
 class Capturer {
  public:
@@ -566,7 +612,7 @@ class Capturer {
       if (!next) return std::nullopt;
       end = std::move(*next);
     }
-    if (seen_.insert(path).second) ROCE_TRY_VOID(sink_.link(path_out(path, names_), names_.text(text)));
+    if (seen_.insert(path).second) ROCE_TRY_VOID(sink_.link(path_out(path, names_), path_out(path, text, names_)));
     return end;
   }
 
@@ -633,6 +679,16 @@ class Capturer {
         return whole(names_.host(content));
       case Holds::kSerial:
         return whole(names_.serial(content));
+      case Holds::kName:
+        return whole(names_.name(content));
+      case Holds::kInterface: {
+        const std::string_view name = trim(content);
+        return name == "default" || name == "iser" || name == "tcp" ? content : whole(names_.name(name));
+      }
+      case Holds::kModules:
+        return modules(content);
+      case Holds::kSharedMemory:
+        return shared_memory(content);
       case Holds::kRoutes:
         return routes(content, names_);
       case Holds::kRoutes6:

@@ -8,9 +8,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
+#include <string_view>
+#include <utility>
 
+#include "exporter/base/leftovers.h"
 #include "exporter/kernel/capture.h"
+#include "exporter/kernel/recording.h"
 
 namespace roce {
 namespace {
@@ -22,25 +25,36 @@ class FolderSink : public CaptureSink {
   explicit FolderSink(std::string top) : top_(std::move(top)) {}
 
   Result<void> file(const std::string& path, const std::string& text) override {
-    ROCE_TRY_VOID(make(fs::path(top_ + "/" + path).parent_path()));
-    std::ofstream out(top_ + "/" + path, std::ios::binary | std::ios::trunc);
-    out << text;
-    if (!out.flush()) return fail(ErrorKind::kIo, top_ + "/" + path);
+    const std::string full = top_ + "/" + path;
+    ROCE_TRY_VOID(make(parent_of(path)));
+    const int fd = ::open(full.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int err = fd < 0 ? errno : 0;
+    for (std::string_view rest = text; err == 0 && !rest.empty();) {
+      const ssize_t n = ::write(fd, rest.data(), rest.size());
+      if (n >= 0)
+        rest.remove_prefix(static_cast<std::size_t>(n));
+      else if (errno != EINTR)
+        err = errno;
+    }
+    if (fd >= 0 && ::close(fd) != 0 && err == 0) err = errno;
+    if (err != 0) return fail_errno(err, full);
     return {};
   }
   Result<void> link(const std::string& path, const std::string& target) override {
-    ROCE_TRY_VOID(make(fs::path(top_ + "/" + path).parent_path()));
+    ROCE_TRY_VOID(make(parent_of(path)));
     if (::symlink(target.c_str(), (top_ + "/" + path).c_str()) != 0) return fail_errno(errno, top_ + "/" + path);
     return {};
   }
-  Result<void> folder(const std::string& path) override { return make(top_ + "/" + path); }
+  Result<void> folder(const std::string& path) override { return make(path); }
   Result<void> finish() override { return {}; }
 
  private:
-  static Result<void> make(const fs::path& path) {
-    std::error_code error;
-    fs::create_directories(path, error);
-    if (error) return fail_errno(error.value(), path.string());
+  static std::string parent_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? std::string() : path.substr(0, slash);
+  }
+  Result<void> make(const std::string& path) const {
+    ROCE_TRY([[maybe_unused]] const std::size_t made, make_folders(top_, path));
     return {};
   }
 
@@ -53,19 +67,22 @@ class TarSink : public CaptureSink {
       : target_(std::move(target)), part_(target_ + ".part"), tar_(archive_write_new()) {}
   ~TarSink() override {
     if (tar_ != nullptr) archive_write_free(tar_);
-    if (fd_ >= 0) {
-      ::close(fd_);
-      ::unlink(part_.c_str());
-    }
+    if (fd_ >= 0) ::close(fd_);
+    remove_leftover(part_);
   }
   TarSink(const TarSink&) = delete;
   TarSink& operator=(const TarSink&) = delete;
 
   Result<void> open() {
     // For nobody else's eyes, until its owner has seen what is in it.
-    fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd_ < 0) return fail_errno(errno, part_);
+    ROCE_TRY_VOID(make_leftover([this]() -> Result<std::string> {
+      fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+      if (fd_ < 0) return fail_errno(errno, part_);
+      return part_;
+    }));
+    // Names are bytes, as they are to the kernel.
     if (tar_ == nullptr || archive_write_set_format_pax_restricted(tar_) != ARCHIVE_OK ||
+        archive_write_set_options(tar_, "hdrcharset=BINARY") != ARCHIVE_OK ||
         archive_write_open_fd(tar_, fd_) != ARCHIVE_OK)
       return failed();
     return {};
@@ -85,6 +102,7 @@ class TarSink : public CaptureSink {
     if (archive_write_close(tar_) != ARCHIVE_OK) return failed();
     const int fd = std::exchange(fd_, -1);
     if (::close(fd) != 0 || std::rename(part_.c_str(), target_.c_str()) != 0) return fail_errno(errno, target_);
+    keep_leftover(part_);
     return {};
   }
 
@@ -94,12 +112,12 @@ class TarSink : public CaptureSink {
     if (e == nullptr) return fail(ErrorKind::kIo, target_ + ": no memory");
     archive_entry_set_pathname(e, path.c_str());
     archive_entry_set_filetype(e, type);
-    archive_entry_set_perm(e, type == AE_IFDIR ? 0755 : 0644);
+    archive_entry_set_perm(e, type == AE_IFDIR ? 0700 : 0600);
     archive_entry_set_size(e, static_cast<la_int64_t>(size));
     if (type == AE_IFLNK) archive_entry_set_symlink(e, target.c_str());
     const int status = archive_write_header(tar_, e);
     archive_entry_free(e);
-    if (status != ARCHIVE_OK) return failed();
+    if (status < ARCHIVE_WARN) return failed();
     return {};
   }
   tl::unexpected<Error> failed() const {
@@ -121,12 +139,15 @@ Result<std::unique_ptr<CaptureSink>> CaptureSink::open(const std::string& target
     ROCE_TRY_VOID(tar->open());
     return std::unique_ptr<CaptureSink>(std::move(tar));
   }
+  std::string folder = target;
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
   std::error_code error;
-  if (fs::exists(target, error) && !fs::is_directory(target, error)) return fail_errno(EEXIST, target);
-  fs::create_directories(target, error);
+  if (const fs::path parent = fs::path(folder).parent_path(); !parent.empty()) fs::create_directories(parent, error);
   if (error) return fail_errno(error.value(), target);
-  if (!fs::is_empty(target, error) || error) return fail_errno(ENOTEMPTY, target);
-  return std::unique_ptr<CaptureSink>(std::make_unique<FolderSink>(target));
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(errno, target);
+  if (!fs::is_directory(folder, error)) return fail_errno(EEXIST, target);
+  if (!fs::is_empty(folder, error) || error) return fail_errno(ENOTEMPTY, target);
+  return std::unique_ptr<CaptureSink>(std::make_unique<FolderSink>(folder));
 }
 
 }  // namespace roce

@@ -70,11 +70,6 @@ std::string guid_text(std::uint64_t guid) {
 
 Json of_device(const RdmaDevice& device) { return {{"ifindex", device.index}, {"ifname", device.name}}; }
 
-void put_owner(Json& object, const RdmaOwner& owner) {
-  if (owner.pid) object["pid"] = *owner.pid;
-  if (owner.kernel()) object["comm"] = "[" + owner.name + "]";
-}
-
 // What the `rdma` tool would print of all devices.
 class RdmaCapture {
  public:
@@ -142,9 +137,17 @@ class RdmaCapture {
     take_others(device);
   }
 
+  // A number of the recording's own for each process.
+  std::size_t process(std::uint32_t pid) { return processes_.try_emplace(pid, processes_.size() + 1).first->second; }
+
+  void put_owner(Json& object, const RdmaOwner& owner) {
+    if (owner.pid) object["pid"] = process(*owner.pid);
+    if (owner.kernel()) object["comm"] = "[" + owner.name + "]";
+  }
+
   void put_set(const RdmaDevice& device, const QpCounterSet& set) {
     statistics_ += fmt::format("link {}/{} cntn {}", device.name, set.port, set.id);
-    if (set.pid) statistics_ += fmt::format(" pid {}", *set.pid);
+    if (set.pid) statistics_ += fmt::format(" pid {}", process(*set.pid));
     if (set.qp_type) statistics_ += fmt::format(" qp-type {}", rdma_qp_type_name(*set.qp_type));
     for (const NamedValue& counter : set.counters) statistics_ += fmt::format(" {} {}", counter.name, counter.value);
     statistics_ += fmt::format(" LQPN: <{}>\n", fmt::join(set.qpns, ","));
@@ -209,6 +212,7 @@ class RdmaCapture {
   Json resources_ = Json::array();
   Json mr_statistics_ = Json::array();
   std::map<std::string, Json> listings_;
+  std::map<std::uint32_t, std::size_t> processes_;
   std::string statistics_;
   bool links_known_ = false;
   bool resources_known_ = false;

@@ -24,7 +24,7 @@ std::string ethtool_standard_statistics_json(const std::string& netdev, const st
 std::string dcb_json(const DcbState& state);
 
 // Paths of the recording and their texts. What a source does not answer is not there. Owners of RDMA objects are told
-// by what the kernel's users are called; of processes only the number.
+// by what the kernel's users are called; of processes only which objects are one's, by a number of the recording.
 std::vector<std::pair<std::string, std::string>> recorded_sources(const Host& host, const DeviceList& objects,
                                                                   const CaptureOptions& options, Pseudonyms& names);
 

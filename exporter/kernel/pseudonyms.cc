@@ -14,13 +14,33 @@
 namespace roce {
 namespace {
 
+constexpr std::string_view kMadeNqn = "nqn.2014.08.org.nvmexpress:";
+
 bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 bool is_word(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
 }
 bool ends_name(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == ',' || c == ';' || c == '"' || c == '\'' || c == ')' || c == ']' ||
-         c == '}' || c == '/' || c == '\0';
+         c == '}' || c == '\0';
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return out;
+}
+
+// How long the NQN, iSCSI name or other name of storage is that the text begins with; 0 where it begins with none.
+std::size_t qualified_size(std::string_view text) {
+  const std::string kind = lower(text.substr(0, 4));
+  if (kind != "nqn." && kind != "iqn." && kind != "eui." && kind != "naa.") return 0;
+  // The kernel makes one of a serial number and a model, each with its blanks, for a controller that has none.
+  if (lower(text.substr(0, kMadeNqn.size())) == kMadeNqn) return std::min(text.find_first_of("\n\""), text.size());
+  std::size_t size = 0;
+  while (size < text.size() && !ends_name(text[size])) ++size;
+  return size;
 }
 
 // Whether the text is groups of hexadecimal digits of these sizes with `separator` between.
@@ -61,15 +81,16 @@ std::string to_text(const std::array<std::uint8_t, 16>& a, bool whole) {
 }  // namespace
 
 void Pseudonyms::add_host_name(std::string_view name) {
-  name = trim(name);
-  if (name.size() < 3 || name == "localhost" || name == "(none)") return;
-  if (std::find(host_names_.begin(), host_names_.end(), name) == host_names_.end()) host_names_.emplace_back(name);
+  const std::string whole = lower(trim(name));
   // The name without its domain stands for the same host.
-  const std::string_view first = name.substr(0, name.find('.'));
+  const std::string first = whole.substr(0, whole.find('.'));
+  if (whole.size() < 3 || first == "localhost" || whole == "(none)") return;
   const std::string stand_in = numbered("host", first);
-  known_.insert_or_assign("host " + std::string(name), stand_in);
-  if (first.size() >= 3 && std::find(host_names_.begin(), host_names_.end(), first) == host_names_.end())
-    host_names_.emplace_back(first);
+  for (const std::string& each : {whole, first}) {
+    known_.insert_or_assign("host " + each, stand_in);
+    if (each.size() >= 3 && std::find(host_names_.begin(), host_names_.end(), each) == host_names_.end())
+      host_names_.push_back(each);
+  }
   // Longer ones first, so that none is replaced within another.
   std::sort(host_names_.begin(), host_names_.end(),
             [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
@@ -85,7 +106,11 @@ std::string Pseudonyms::numbered(std::string_view kind, std::string_view value) 
 }
 
 std::string Pseudonyms::host(std::string_view value) {
-  return trim(value).empty() ? "" : numbered("host", trim(value));
+  std::string whole = lower(trim(value));
+  if (whole.empty()) return {};
+  const std::string first = whole.substr(0, whole.find('.'));
+  if (std::find(host_names_.begin(), host_names_.end(), first) != host_names_.end()) whole = first;
+  return numbered("host", whole);
 }
 
 std::string Pseudonyms::serial(std::string_view value) {
@@ -172,11 +197,10 @@ std::array<std::uint8_t, 16> Pseudonyms::network(std::array<std::uint8_t, 16> ad
 }
 
 std::string Pseudonyms::mac(std::string_view value) {
-  if (value == "00:00:00:00:00:00" || value == "ff:ff:ff:ff:ff:ff") return std::string(value);
-  std::string lower(value);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
-  const std::string key = "mac " + lower;
+  std::string digits = lower(value);
+  std::erase_if(digits, [](char c) { return !is_hex(c); });
+  if (digits == "000000000000" || digits == "ffffffffffff") return std::string(value);
+  const std::string key = "mac " + digits;
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
   const std::uint64_t n = ++counts_["mac"];
@@ -184,22 +208,32 @@ std::string Pseudonyms::mac(std::string_view value) {
       .first->second;
 }
 
-std::string Pseudonyms::qualified(std::string_view value) {
+std::string Pseudonyms::name(std::string_view value) {
+  value = trim(value);
+  if (value.empty()) return {};
   if (value == "nqn.2014-08.org.nvmexpress.discovery") return std::string(value);
   const std::string number = numbered("name", value);
-  if (value.starts_with("nqn.")) return "nqn.2024-01.com.example:" + number;
-  if (value.starts_with("iqn.")) return "iqn.2024-01.com.example:" + number;
+  const std::string kind = lower(value.substr(0, 4));
+  if (kind == "nqn." || kind == "iqn.") return kind + "2024-01.com.example:" + number;
   return number;
 }
 
 std::string Pseudonyms::with_host_names(std::string text) {
   for (const std::string& name : host_names_) {
     const std::string stand_in = numbered("host", name);
-    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at)) {
-      const bool begins = at == 0 || !is_word(text[at - 1]);
-      const bool ends = at + name.size() == text.size() || !is_word(text[at + name.size()]);
-      if (begins && ends) text.replace(at, name.size(), stand_in);
-      at += begins && ends ? stand_in.size() : name.size();
+    std::string folded = lower(text);
+    for (std::size_t at = folded.find(name); at != std::string::npos; at = folded.find(name, at)) {
+      std::size_t end = at + name.size();
+      if ((at > 0 && is_word(text[at - 1])) || (end < text.size() && is_word(text[end]))) {
+        at = end;
+        continue;
+      }
+      // Its domain goes with it.
+      while (end + 1 < text.size() && text[end] == '.' && is_word(text[end + 1]))
+        for (++end; end < text.size() && is_word(text[end]);) ++end;
+      text.replace(at, end - at, stand_in);
+      folded.replace(at, end - at, stand_in);
+      at += stand_in.size();
     }
   }
   return text;
@@ -214,10 +248,8 @@ std::string Pseudonyms::text(std::string_view text) {
       out += text[i++];
       continue;
     }
-    if (rest.starts_with("nqn.") || rest.starts_with("iqn.") || rest.starts_with("eui.") || rest.starts_with("naa.")) {
-      std::size_t size = 0;
-      while (size < rest.size() && !ends_name(rest[size])) ++size;
-      out += qualified(rest.substr(0, size));
+    if (const std::size_t size = qualified_size(rest); size != 0) {
+      out += name(rest.substr(0, size));
       i += size;
       continue;
     }
@@ -241,6 +273,11 @@ std::string Pseudonyms::text(std::string_view text) {
       i += 36;
       continue;
     }
+    if (is_groups(rest.substr(0, 17), '-', {2, 2, 2, 2, 2, 2}) && (rest.size() == 17 || !is_word(rest[17]))) {
+      out += mac(rest.substr(0, 17));
+      i += 17;
+      continue;
+    }
     std::size_t size = 0;
     while (size < rest.size() && (is_hex(rest[size]) || rest[size] == ':' || rest[size] == '.')) ++size;
     // What ends in another word is none.
@@ -254,7 +291,7 @@ std::string Pseudonyms::text(std::string_view text) {
     std::array<std::uint8_t, 4> v4{};
     std::array<std::uint8_t, 16> v6{};
     const std::size_t colon = run.find(':');
-    if (is_groups(run, ':', {2, 2, 2, 2, 2, 2})) {
+    if (is_groups(run, ':', {2, 2, 2, 2, 2, 2}) || is_groups(run, '.', {4, 4, 4})) {
       out += mac(run);
     } else if (is_groups(run, ':', {4, 4, 4, 4})) {
       std::string digits(run);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stand-ins for what names a host and those it talks to. The same name gets the same stand-in as long as the object
-// lives, and none can be turned back without it: names are numbered as they come, and addresses are changed bit by bit
-// at random, so that two of them share their first bits, and so their networks, exactly when the originals did.
+// lives, and none can be turned back without it: names, MAC addresses and GUIDs are numbered as they come, so that
+// those of two objects look alike and mean nothing to one another, and IP addresses are changed bit by bit at random,
+// so that two of them share their first bits, and so their networks, exactly when the originals did.
 #pragma once
 
 #include <array>
@@ -17,13 +18,15 @@ namespace roce {
 // Not thread-safe.
 class Pseudonyms {
  public:
-  // A name of a host: each occurrence of it as a word is replaced from now on.
+  // A name of a host: each occurrence of it as a word, in any case and with any domain, is replaced from now on.
   void add_host_name(std::string_view name);
 
   // Free text: addresses (IPv4, IPv6, GID, MAC), GUIDs, UUIDs, NQNs, iSCSI names and known host names in it.
   std::string text(std::string_view text);
 
   // A whole value of which the reader knows what it is. Empty ones stay so.
+  std::string name(
+      std::string_view value);  // an NQN or iSCSI name, in whatever form, or any other name; discovery stays
   std::string address_or_host(std::string_view value);
   std::string host(std::string_view value);
   std::string serial(std::string_view value);
@@ -37,7 +40,6 @@ class Pseudonyms {
 
  private:
   std::string numbered(std::string_view kind, std::string_view value);
-  std::string qualified(std::string_view value);  // an NQN or iSCSI name
   std::string mac(std::string_view value);
   bool flip(std::string_view family, const std::uint8_t* bytes, unsigned bit);
   std::string with_host_names(std::string text);

@@ -600,7 +600,7 @@ def values_of(text):
 
 # What a recording replaces: values of these labels are only compared by how many there are.
 NAMED = {"mount", "server", "export", "address", "transports_of", "operations_of", "traddr", "host_traddr", "src_addr", "nqn", "hostnqn", "serial",
-         "node_desc", "node_guid", "sys_image_guid", "target", "switch_id", "subsystem_nqn"}
+         "node_desc", "node_guid", "sys_image_guid", "target", "switch_id", "subsystem_nqn", "pid"}
 
 
 def anonymous(values):
@@ -709,6 +709,55 @@ def bad_recordings():
             code, out, err = call("print", f"--replay={path}", env=env)
             expect(code == 2 and not out and err.count("\n") == 1 and f"{name}.tar" in err, f"{name}: {code} {err!r}")
             expect(not os.listdir(f"{top}/tmp"), f"{name} leaves {os.listdir(f'{top}/tmp')}")
+
+
+def odd_letters():
+    """A network device by a name that is not ASCII is recorded as any other, and read from what other tools packed."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        for path, text in {"sys/class/net/eth\u00e9/mtu": "1500", "sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE"}.items():
+            trees.write(f"{top}/source/{path}", text)
+        for name, form in {"pax": tarfile.PAX_FORMAT, "gnu": tarfile.GNU_FORMAT}.items():
+            with tarfile.open(f"{top}/{name}.tar", "w", format=form) as tar:
+                tar.add(f"{top}/source", ".")
+        code, out, err = call("capture", f"{top}/ours.tar", f"--replay={top}/pax.tar")
+        expect(code == 0, f"capture: {err}")
+        pages = {}
+        for name in ("source", "pax.tar", "gnu.tar", "ours.tar"):
+            code, pages[name], err = call("print", f"--replay={top}/{name}")
+            expect(code == 0, f"{name}: {err}")
+        with tarfile.open(f"{top}/ours.tar", errors="surrogateescape") as tar:
+            expect("sys/class/net/eth\u00e9/mtu" in tar.getnames(), f"recorded: {tar.getnames()}")
+        want = values_of(pages["source"])
+        for name, page in pages.items():
+            expect(values_of(page) == want, f"{name} gives another page")
+
+
+def nothing_left():
+    """A recording that is read goes with the program, however that ends: by a signal half way, or by a closed pipe."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        env = exporter.environment(exporter.binary(), extra={"TMPDIR": f"{top}/tmp"})
+        os.mkdir(f"{top}/tmp")
+        with tarfile.open(f"{top}/many.tar.gz", "w:gz", compresslevel=1) as tar:
+            for i in range(40000):
+                tar.addfile(tarfile.TarInfo(f"sys/class/infiniband/{i}"))
+        for command in ("print", "check", "capture"):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                args = [command, *([f"{top}/out.tar"] if command == "capture" else []), f"--replay={top}/many.tar.gz"]
+                with subprocess.Popen([exporter.binary(), *args], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+                    deadline = time.monotonic() + 20
+                    while not os.listdir(f"{top}/tmp") and process.poll() is None and time.monotonic() < deadline:
+                        time.sleep(0.005)
+                    process.send_signal(number)
+                    process.wait(timeout=20)
+                    expect(process.returncode == -number, f"{command}: {number.name}: {process.returncode} {process.stderr.read()}")
+                left = os.listdir(f"{top}/tmp")
+                expect(not left, f"{command}: {number.name} leaves {left}")
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run([exporter.binary(), "print", "--demo"], env=env, stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False)
+        os.close(writing)
+        expect(done.returncode == 2 and done.stderr.count(b"\n") == 1, f"a closed pipe: {done.returncode} {done.stderr}")
+        expect(not os.listdir(f"{top}/tmp"), f"a closed pipe leaves {os.listdir(f'{top}/tmp')}")
 
 
 def demo():
@@ -901,6 +950,8 @@ def rows():
         Row("e2e-capture-names", "names and secrets stay out of recordings", capture_names),
         Row("e2e-capture-host", "a recording of this host", capture_host),
         Row("e2e-bad-recordings", "tar files that are broken or want out", bad_recordings),
+        Row("e2e-recording-letters", "names that are not ASCII in recordings", odd_letters),
+        Row("e2e-recording-ends", "nothing of a recording outlives the program", nothing_left),
         Row("e2e-demo", "the demonstration lives", demo),
         Row("e2e-packaging-run", "packaging/run prints the URL that answers", packaging_run, alone=True),
         Row("e2e-methods", "HEAD, 405 with Allow, odd methods", methods),

@@ -13,6 +13,8 @@
 #include "exporter/kernel/capture_sources.h"
 #include "exporter/kernel/dcb_recorded.h"
 #include "exporter/kernel/ethtool_messages.h"
+#include "exporter/kernel/memory.h"
+#include "exporter/kernel/rdma_recorded.h"
 #include "exporter/kernel/recording.h"
 #include "tests/support/temp_tree.h"
 
@@ -176,6 +178,88 @@ TEST_F(CaptureTest, NamesAreReplacedAlikeInAllFiles) {
   EXPECT_THAT(sink_.files["proc/self/mountstats"], Not(HasSubstr("tcp")));
 }
 
+TEST_F(CaptureTest, NamesOfStorageAreReplacedWhole) {
+  const std::string made = "nqn.2014.08.org.nvmexpress:13441344        17431A1B2C3DMicron_9300";
+  const std::string subsystem = "sys/class/nvme-subsystem/nvme-subsys";
+  tree_.write(subsystem + "0/subsysnqn", made + "\n");
+  tree_.write(subsystem + "1/subsysnqn", "payroll-prod-acme\n");
+  tree_.write(subsystem + "2/subsysnqn", "nqn.2014-08.org.nvmexpress.discovery\n");
+  tree_.write("sys/class/nvme/nvme0/hostnqn", "NQN.2024-01.org.acme:payroll\n");
+  tree_.write("sys/class/iscsi_session/session1/targetname", "iqn.2005-03.org.acme:a/payroll\n");
+  tree_.write("sys/class/iscsi_session/session1/ifacename", "iface-10.1.2.3\n");
+  tree_.write("sys/class/iscsi_session/session2/ifacename", "iser\n");
+  tree_.write("sys/module/mlx5_core/parameters/guids", "0x0c42a10300123456\n");
+  tree_.write("sys/module/mlx5_core/parameters/prof_sel", "2\n");
+  for (const std::string name : {"payroll-prod-acme", "NQN.2024-01.org.acme:payroll"}) {
+    tree_.write("configfs/nvmet/subsystems/" + name + "/attr_model", "Linux\n");
+    tree_.link("configfs/nvmet/ports/1/subsystems/" + name, "../../../subsystems/" + name);
+    tree_.write("debugfs/nvmet/" + name + "/ctrl1/state", "live\n");
+  }
+  auto host = std::make_shared<Host>(*tree_.host());
+  host->configfs_mount = tree_.path("configfs");
+  host->debugfs_mount = tree_.path("debugfs");
+  ASSERT_TRUE(capture(*host, {}, all(), sink_));
+  const std::string nqn = sink_.files[subsystem + "1/subsysnqn"];
+  const std::string name = nqn.substr(0, nqn.size() - 1);
+  EXPECT_EQ(nqn, name + "\n");
+  EXPECT_EQ(sink_.files["configfs/nvmet/subsystems/" + name + "/attr_model"], "Linux\n");
+  EXPECT_EQ(sink_.files["debugfs/nvmet/" + name + "/ctrl1/state"], "live\n");
+  EXPECT_EQ(sink_.links["configfs/nvmet/ports/1/subsystems/" + name], "../../../subsystems/" + name);
+  EXPECT_EQ(sink_.files[subsystem + "2/subsysnqn"], "nqn.2014-08.org.nvmexpress.discovery\n");
+  EXPECT_EQ(sink_.files["sys/class/iscsi_session/session2/ifacename"], "iser\n");
+  EXPECT_EQ(sink_.files["sys/module/mlx5_core/parameters/prof_sel"], "2\n");
+  std::vector<std::pair<std::string, std::string>> all_text(sink_.files.begin(), sink_.files.end());
+  all_text.insert(all_text.end(), sink_.links.begin(), sink_.links.end());
+  for (const auto& [path, count] : sink_.folders) all_text.emplace_back(path, "");
+  for (const auto& [path, text] : all_text)
+    for (const char* secret : {"13441344", "17431A1B2C3D", "payroll", "acme", "10.1.2.3", "a10300123456"}) {
+      EXPECT_THAT(text, Not(HasSubstr(secret))) << path;
+      EXPECT_THAT(path, Not(HasSubstr(secret)));
+    }
+}
+
+TEST_F(CaptureTest, NoAddressOfTheKernelAndNoProcess) {
+  tree_.write("proc/modules",
+              "nvme_rdma 49152 2 - Live 0xffffffffc0a51000 (OE)\n"
+              "nvme_core 200704 5 nvme_rdma,nvme, Live 0xffffffffc09e1000\n");
+  tree_.write("proc/sysvipc/shm",
+              "       key      shmid perms       size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime"
+              "      ctime   rss  swap\n"
+              " 123456789      98304  1600   67108864  4242  4343      2  1001  1002  1003  1004 1764400000 1764400001"
+              " 1764400002 2048 0\n");
+  take();
+  EXPECT_EQ(sink_.files["proc/modules"],
+            "nvme_rdma 49152 2 - Live 0x0000000000000000 (OE)\n"
+            "nvme_core 200704 5 nvme_rdma,nvme, Live 0x0000000000000000\n");
+  const std::string shm = sink_.files["proc/sysvipc/shm"];
+  for (const char* secret : {"123456789", "98304", "4242", "4343", "1001", "1002", "1003", "1004", "17644000"})
+    EXPECT_THAT(shm, Not(HasSubstr(secret)));
+  const auto memory = parse_shared_memory(shm);
+  ASSERT_TRUE(memory) << shm;
+  EXPECT_EQ(memory->segments, 1U);
+  EXPECT_EQ(memory->bytes, 67108864U);
+  EXPECT_EQ(memory->orphaned, 0U);
+}
+
+TEST_F(CaptureTest, OwnersOfRdmaObjectsAreNumbered) {
+  tree_.write("recorded/rdma/dev.json", R"([{"ifindex":0,"ifname":"mlx5_0"}])");
+  tree_.write("recorded/rdma/resource_qp.json",
+              R"([{"ifindex":0,"ifname":"mlx5_0","port":1,"lqpn":7,"type":"RC","state":"RTS","pid":4242},)"
+              R"({"ifindex":0,"ifname":"mlx5_0","port":1,"lqpn":8,"type":"RC","state":"RTS","pid":4343},)"
+              R"({"ifindex":0,"ifname":"mlx5_0","port":1,"lqpn":9,"type":"RC","state":"RTS","pid":4242}])");
+  auto host = std::make_shared<Host>(*tree_.host());
+  auto rdma = open_rdma_recording(tree_.path("recorded"));
+  ASSERT_TRUE(rdma);
+  host->rdma = std::move(*rdma);
+  ASSERT_TRUE(capture(*host, {}, all(), sink_));
+  const std::string qps = sink_.files["rdma/resource_qp.json"];
+  EXPECT_THAT(qps, Not(HasSubstr("4242")));
+  EXPECT_THAT(qps, Not(HasSubstr("4343")));
+  EXPECT_THAT(qps, HasSubstr(R"("lqpn":7,"type":"RC","state":"RTS","pid":1})"));
+  EXPECT_THAT(qps, HasSubstr(R"("lqpn":8,"type":"RC","state":"RTS","pid":2})"));
+  EXPECT_THAT(qps, HasSubstr(R"("lqpn":9,"type":"RC","state":"RTS","pid":1})"));
+}
+
 TEST_F(CaptureTest, OfSystemdOnlyTheLimitIsTaken) {
   tree_.write("root/etc/systemd/system.conf",
               "[Manager]\nDefaultEnvironment=TOKEN=x\nDefaultLimitMEMLOCK=8M\n#DefaultLimitNOFILE=1\n");
@@ -271,6 +355,35 @@ TEST(CaptureSinkTest, ATarFileIsWholeOrNotThere) {
   EXPECT_TRUE(std::filesystem::is_directory(recording->folder() + "/sys/empty"));
   EXPECT_EQ(std::filesystem::status(target).permissions() & std::filesystem::perms::others_all,
             std::filesystem::perms::none);
+}
+
+TEST(CaptureSinkTest, NamesInLettersOfElsewhere) {
+  const TempDirectory top;
+  const std::string target = (top.path() / "x.tar").string();
+  auto sink = CaptureSink::open(target);
+  ASSERT_TRUE(sink);
+  ASSERT_TRUE((*sink)->file("sys/class/net/eth\xc3\xa9/mtu", "1500\n"));
+  const auto linked = (*sink)->link("sys/l\xff", "class/net/eth\xc3\xa9");
+  ASSERT_TRUE(linked) << linked.error().message();
+  ASSERT_TRUE((*sink)->finish());
+  const auto recording = Recording::open(target);
+  ASSERT_TRUE(recording) << recording.error().message();
+  EXPECT_EQ(std::ifstream(recording->folder() + "/sys/l\xff/mtu").get(), '1');
+}
+
+TEST(CaptureSinkTest, IsForNobodyElsesEyes) {
+  namespace fs = std::filesystem;
+  const TempDirectory top;
+  for (const std::string name : {"x.tar", "x"}) {
+    auto sink = CaptureSink::open((top.path() / name).string());
+    ASSERT_TRUE(sink);
+    ASSERT_TRUE((*sink)->file("sys/a/b", "1\n"));
+    ASSERT_TRUE((*sink)->folder("sys/c"));
+    ASSERT_TRUE((*sink)->finish());
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(top.path()))
+    EXPECT_EQ(entry.status().permissions() & (fs::perms::group_all | fs::perms::others_all), fs::perms::none)
+        << entry.path();
 }
 
 TEST(CaptureSinkTest, AFolderMustBeEmpty) {

@@ -89,6 +89,40 @@ TEST(PseudonymsTest, NamesAreReplacedWhereverTheyStand) {
   EXPECT_TRUE(once.ends_with(address + ":4420"));
 }
 
+TEST(PseudonymsTest, QualifiedNamesInEverySpelling) {
+  Pseudonyms names;
+  const std::string made = "nqn.2014.08.org.nvmexpress:13441344        17431A1B2C3D    Micron_9300";
+  for (const std::string& text :
+       {made, "subsystem " + made + "\nlive\n", std::string("nqn.2024-01.org.acme:a/customer"),
+        std::string("NQN.2024-01.org.acme:a"), std::string("IQN.2005-03.org.acme:disk/customer")})
+    for (const char* secret : {"13441344", "17431A1B2C3D", "Micron", "acme", "customer"})
+      EXPECT_THAT(names.text(text), Not(HasSubstr(secret))) << text;
+  EXPECT_TRUE(names.text(made + "\nlive\n").ends_with("\nlive\n"));
+}
+
+TEST(PseudonymsTest, HostNamesInEverySpelling) {
+  Pseudonyms names;
+  names.add_host_name("gpu17");
+  const std::string stand_in = names.text("gpu17");
+  EXPECT_EQ(names.text("gpu17.corp.acme.example, up"), stand_in + ", up");
+  EXPECT_EQ(names.text("GPU17"), stand_in);
+  EXPECT_EQ(names.text("at Gpu17.Corp.Acme.example."), "at " + stand_in + ".");
+  EXPECT_EQ(names.address_or_host("GPU17.corp.acme.example"), stand_in);
+  EXPECT_EQ(names.host("GPU17"), stand_in);
+  Pseudonyms loopback;
+  loopback.add_host_name("localhost.localdomain");
+  EXPECT_EQ(loopback.text("localhost"), "localhost");
+}
+
+TEST(PseudonymsTest, MacAddressesInEverySpelling) {
+  Pseudonyms names;
+  const std::string mac = names.text("0c:42:a1:12:34:56");
+  EXPECT_EQ(names.text("0C:42:A1:12:34:56"), mac);
+  EXPECT_EQ(names.text("0c42.a112.3456 x"), mac + " x");
+  EXPECT_EQ(names.text("0c-42-a1-12-34-56,"), mac + ",");
+  EXPECT_EQ(names.text("ff:ff:ff:ff:ff:ff 00-00-00-00-00-00"), "ff:ff:ff:ff:ff:ff 00-00-00-00-00-00");
+}
+
 TEST(PseudonymsTest, WholeValues) {
   Pseudonyms names;
   EXPECT_EQ(names.serial(""), "");
