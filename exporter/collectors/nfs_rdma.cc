@@ -124,7 +124,7 @@ class NfsRdmaCollector : public Collector {
  private:
   void add_client(SampleBatch& transports, SampleBatch& operations) {
     std::vector<NfsMount> mounts;
-    const auto text = read_file(host().procfs + "/self/mountstats", kMountstatsLimit);
+    const auto text = read_mountstats();
     if (text) {
       mounts = parse_mountstats(*text);
       std::erase_if(mounts, [](const NfsMount& mount) { return !mount.over_rdma(); });
@@ -159,6 +159,23 @@ class NfsRdmaCollector : public Collector {
       }
       if (!mount.source.empty()) add_identity(mount, owner->second, operations_of, transports);
     }
+  }
+
+  // In a container the mounts of this process are the container's. The host's procfs is another one there, and its
+  // first process has the host's mounts. Statistics of a process are for its own user, its list of mounts is for
+  // everybody: where that names none over RDMA, nothing is missed.
+  Result<std::string> read_mountstats() const {
+    if (host().live && host().procfs != "/proc") {
+      const std::string init = host().procfs + "/1/";
+      auto text = read_file(init + "mountstats", kMountstatsLimit);
+      if (text) return text;
+      if (text.error().kind != ErrorKind::kAbsent) {
+        const auto mounts = read_file(init + "mounts", kMountstatsLimit);
+        if (!mounts || mounts_nfs_over_rdma(*mounts)) return text;
+        return std::string();
+      }
+    }
+    return read_file(host().procfs + "/self/mountstats", kMountstatsLimit);
   }
 
   // A recording may hold the lines of the operations alone.

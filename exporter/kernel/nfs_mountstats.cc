@@ -112,6 +112,23 @@ std::vector<NfsOperation> parse_nfs_operations(std::string_view text) {
   return operations;
 }
 
+bool mounts_nfs_over_rdma(std::string_view text) {
+  while (!text.empty()) {
+    // SOURCE PLACE TYPE OPTIONS 0 0; blanks within are escaped.
+    std::string_view line = take_line(text);
+    std::array<std::string_view, 4> words;
+    for (std::string_view& word : words) word = take_word(line);
+    if (words[2] != "nfs" && words[2] != "nfs4") continue;
+    std::string_view options = words[3];
+    while (!options.empty()) {
+      const auto end = std::min(options.find(','), options.size());
+      if (options.substr(0, end).starts_with("proto=rdma")) return true;
+      options.remove_prefix(std::min(end + 1, options.size()));
+    }
+  }
+  return false;
+}
+
 std::vector<NfsMount> parse_mountstats(std::string_view text) {
   std::vector<NfsMount> mounts;
   bool in_nfs = false;

@@ -50,6 +50,9 @@ struct NfsMount {
 
 std::vector<NfsMount> parse_mountstats(std::string_view text);
 
+// Whether /proc/PID/mounts names one, by its options.
+bool mounts_nfs_over_rdma(std::string_view text);
+
 // Lines "NAME: number ..." with eight numbers or more; more than nine are not looked at.
 std::vector<NfsOperation> parse_nfs_operations(std::string_view text);
 

@@ -352,9 +352,8 @@ void append_links(std::string& out, const StatusPage& status, const StatusView& 
       "15 minutes, from 0 up; receive and transmit of a link at one scale.</dd><dt>Lost, resent</dt><dd>Packets out of "
       "sequence, triggers of retransmission, retries exceeded, discards, receiver not ready.</dd><dt>Marks, CNPs</dt>"
       "<dd>ECN-marked packets received and congestion notifications handled.</dd><dt>PFC pause</dt><dd>Share of the "
-      "time "
-      "in pause, or pause frames where the device tells no time; all priorities, both "
-      "directions.</dd></dl></details>\n";
+      "time in pause, of the priority and direction that has most; or pause frames of all, both directions, where the "
+      "device tells no time.</dd></dl></details>\n";
   if (!folded.empty()) {
     const auto up = std::count_if(folded.begin(), folded.end(), [](const LinkView* l) { return l->up == true; });
     fmt::format_to(std::back_inserter(out),

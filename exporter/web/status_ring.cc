@@ -2,6 +2,8 @@
 #include "exporter/web/status_ring.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -14,6 +16,16 @@ std::optional<Measure> measure_of(const MetricDesc& metric) {
   for (const auto& [family, measure] : ring_families())
     if (family == &metric) return measure;
   return std::nullopt;
+}
+
+// Of the labels behind device and port.
+std::size_t digest_of(const SampleBatch& batch, const SampleBatch::Sample& sample) {
+  std::string text;
+  for (std::size_t i = 2; i < sample.label_count; ++i) {
+    text += batch.label(sample, i);
+    text += '\0';
+  }
+  return std::hash<std::string>()(text);
 }
 
 }  // namespace
@@ -29,6 +41,17 @@ std::span<const std::pair<const MetricDesc*, Measure>> ring_families() {
       {&metric::pfc_frames, Measure::kPauseFrames},
   };
   return kFamilies;
+}
+
+float StatusRing::greatest_growth(const std::vector<One>& before, const std::vector<One>& after, double seconds) {
+  double most = std::nan("");
+  for (const auto& [digest, value] : after) {
+    const auto old =
+        std::find_if(before.begin(), before.end(), [d = digest](const One& one) { return one.first == d; });
+    // A series that is new or started again tells nothing; fmax takes the number of a number and none.
+    if (old != before.end() && value >= old->second) most = std::fmax(most, (value - old->second) / seconds);
+  }
+  return static_cast<float>(most);
 }
 
 void StatusRing::record(std::span<const SampleBatch* const> batches, Clock::time_point now) {
@@ -47,7 +70,13 @@ void StatusRing::record(std::span<const SampleBatch* const> batches, Clock::time
         measure = measure_of(*metric);
       }
       if (!measure || batch->label(sample, 0).empty()) continue;
-      Sum& sum = sums[{batch->label(sample, 0), batch->label(sample, 1)}][static_cast<std::size_t>(*measure)];
+      Sums& port = sums[{batch->label(sample, 0), batch->label(sample, 1)}];
+      if (*measure == Measure::kPauseSeconds) {
+        if (port.pauses.size() < kMaxPauses)
+          port.pauses.emplace_back(digest_of(*batch, sample), sample.value.as_double());
+        continue;
+      }
+      Sum& sum = port.of[static_cast<std::size_t>(*measure)];
       sum.value += sample.value.as_double();
       ++sum.series;
     }
@@ -69,8 +98,12 @@ void StatusRing::record(std::span<const SampleBatch* const> batches, Clock::time
     Point point;
     point.time = now;
     for (std::size_t i = 0; i < kMeasures; ++i) {
-      const Sum& before = port.last[i];
-      const Sum& after = now_sums[i];
+      if (static_cast<Measure>(i) == Measure::kPauseSeconds) {
+        point.per_second[i] = greatest_growth(port.last.pauses, now_sums.pauses, seconds);
+        continue;
+      }
+      const Sum& before = port.last.of[i];
+      const Sum& after = now_sums.of[i];
       const bool moved_on = after.series != 0 && after.series == before.series && after.value >= before.value;
       point.per_second[i] = moved_on ? static_cast<float>((after.value - before.value) / seconds)
                                      : std::numeric_limits<float>::quiet_NaN();
@@ -102,7 +135,7 @@ std::size_t StatusRing::bytes() const {
   std::size_t total = 0;
   for (const auto& [key, port] : ports_)
     total += sizeof key + key.first.capacity() + key.second.capacity() + sizeof port +
-             port.points.capacity() * sizeof(Point);
+             port.points.capacity() * sizeof(Point) + port.last.pauses.capacity() * sizeof(One);
   return total;
 }
 

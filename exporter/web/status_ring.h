@@ -19,7 +19,8 @@
 
 namespace roce {
 
-// What is kept of a port, each per second.
+// What is kept of a port, each per second: the sum of its series; of seconds in pause the greatest of them, since
+// priorities and directions stand in pause at the same time.
 enum class Measure : std::uint8_t { kReceive, kTransmit, kLoss, kCongestion, kPauseSeconds, kPauseFrames };
 inline constexpr std::size_t kMeasures = 6;
 
@@ -31,6 +32,7 @@ class StatusRing {
   static constexpr std::chrono::seconds kSpacing{10};  // pages that come sooner are left out
   static constexpr std::size_t kMaxPorts = 64;         // the first ones of a page
   static constexpr std::size_t kMaxPoints = kSpan / kSpacing + 1;
+  static constexpr std::size_t kMaxPauses = 64;  // series of a port: priorities, directions, legs of a bond
 
   struct Point {
     Clock::time_point time;
@@ -53,13 +55,20 @@ class StatusRing {
     double value = 0;
     std::uint32_t series = 0;
   };
-  using Sums = std::array<Sum, kMeasures>;
+  // One series of a measure whose greatest counts: a digest of its labels, and its value.
+  using One = std::pair<std::size_t, double>;
+  struct Sums {
+    std::array<Sum, kMeasures> of{};
+    std::vector<One> pauses;
+  };
   struct Port {
     Clock::time_point time;
     Sums last;
     std::vector<Point> points;
   };
   using Key = std::pair<std::string, std::string>;  // device, port
+
+  static float greatest_growth(const std::vector<One>& before, const std::vector<One>& after, double seconds);
 
   mutable std::mutex mutex_;
   Clock::time_point recorded_{};

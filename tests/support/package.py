@@ -584,7 +584,7 @@ def kubernetes():
                and {p["port"] for rule in policy["ingress"] for p in rule["ports"]} == set(ports.values()), f"{name}: network policy")
         expect(all(o["metadata"].get("namespace") == "roce" for (kind, _), o in objects.items() if kind != "Namespace"), "namespaces")
     reader = sets["roce-exporter"]["spec"]["template"]["spec"]
-    expect(reader["hostPID"] and {v["hostPath"]["path"] for v in reader["volumes"] if "hostPath" in v} == {"/sys", "/proc"}, "what of the host the exporter sees")
+    expect(reader["hostPID"] and {v["hostPath"]["path"] for v in reader["volumes"] if "hostPath" in v} == {"/sys", "/proc", "/etc/systemd"}, "what of the host the exporter sees")
     limits = sets["roce-prober"]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
     expect(limits["rdma/rdma_shared_device_a"] == "1" and "hostPath" not in json.dumps(sets["roce-prober"]), "the prober's devices come from the plugin")
     for name, program in (("roce-exporter", "roce_exporter"), ("roce-prober", "roce_prober")):

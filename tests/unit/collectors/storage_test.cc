@@ -333,6 +333,35 @@ TEST_F(StorageTest, NfsValuesAreThoseOfNow) {
   EXPECT_EQ(page(*collector), "");
 }
 
+TEST_F(StorageTest, InAContainerNfsMountsAreThoseOfTheHost) {
+  host_->live = true;
+  tree_.write("proc/self/mountstats", "device overlay mounted on / with fstype overlay\n");
+  tree_.write("proc/1/mountstats", mount("/m", 10, "READ: 1 1 0 0 0 0 1 1 0\n"));
+  EXPECT_THAT(page("nfs_rdma"), HasSubstr("roce_nfs_transport_requests_total{mount=\"/m\"} 10\n"));
+  // Where procfs has no such process, this one's are all there is.
+  tree_.remove("proc/1");
+  tree_.write("proc/self/mountstats", mount("/own", 11, "READ: 1 1 0 0 0 0 1 1 0\n"));
+  EXPECT_THAT(page("nfs_rdma"), HasSubstr("roce_nfs_transport_requests_total{mount=\"/own\"} 11\n"));
+  EXPECT_FALSE(error_);
+}
+
+TEST_F(StorageTest, OfAContainerThatMayNotReadThemOnlyMountsOverRdmaAreMissed) {
+  host_->live = true;
+  tree_.write("proc/self/mountstats", mount("/own", 11, "READ: 1 1 0 0 0 0 1 1 0\n"));
+  tree_.write("proc/1/mountstats/folder", "");  // cannot be read
+  tree_.write("proc/1/mounts",
+              "tmpfs /run tmpfs rw,proto=rdma 0 0\n"
+              "server:/tcp /a\\040b nfs4 rw,vers=4.2,proto=tcp,addr=192.0.2.9 0 0\n");
+  EXPECT_EQ(page("nfs_rdma"), "");
+  EXPECT_FALSE(error_) << "nothing is missed";
+  tree_.write("proc/1/mounts", "server:/x /x nfs4 rw,vers=4.2,proto=rdma6,port=20049 0 0\n");
+  EXPECT_EQ(page("nfs_rdma"), "");
+  EXPECT_TRUE(error_);
+  tree_.remove("proc/1/mounts");
+  EXPECT_EQ(page("nfs_rdma"), "");
+  EXPECT_TRUE(error_) << "nobody knows";
+}
+
 TEST_F(StorageTest, NfsOperationsKeepTheirNamesAndTheRestIsAddedUp) {
   std::string operations;
   for (const char* name : {"A", "B", "C", "D", "E"}) operations += std::string(name) + ": 1 1 0 0 0 0 10 20 1\n";

@@ -84,6 +84,36 @@ TEST_F(StatusRingTest, AFamilyThatAppearsIsNoPeak) {
   EXPECT_TRUE(std::isnan(kept[1].at(Measure::kReceive))) << "not offered";
 }
 
+TEST_F(StatusRingTest, PauseIsTheShareOfTheWorstPriorityNotASum) {
+  const auto paused = [](double each, double worst) {
+    SampleBatch batch;
+    for (int priority = 0; priority < 8; ++priority)
+      for (const char* direction : {"receive", "transmit"})
+        batch.add(metric::pfc_pause_seconds, {"mlx5_0", "1", "ens1", std::to_string(priority), direction},
+                  priority == 3 && direction[0] == 't' ? worst : each);
+    return batch;
+  };
+  record(paused(0, 0), 0);
+  record(paused(2.1, 2.1), 10);
+  record(paused(4.2, 7.1), 20);
+  record(paused(6.3, 1), 30);
+  const auto kept = points(30);
+  ASSERT_EQ(kept.size(), 3U);
+  EXPECT_FLOAT_EQ(kept[0].at(Measure::kPauseSeconds), 0.21F) << "each of eight priorities, and not eight times that";
+  EXPECT_FLOAT_EQ(kept[1].at(Measure::kPauseSeconds), 0.5F) << "one is worse than the others";
+  EXPECT_FLOAT_EQ(kept[2].at(Measure::kPauseSeconds), 0.21F) << "of one that started again nothing is known";
+}
+
+TEST_F(StatusRingTest, PausesOfAPortThatAreReadAgainAreAGap) {
+  SampleBatch one;
+  one.add(metric::pfc_pause_seconds, {"mlx5_0", "1", "ens1", "3", "receive"}, 5.0);
+  SampleBatch other;
+  other.add(metric::pfc_pause_seconds, {"mlx5_0", "1", "ens1", "4", "receive"}, 900.0);
+  record(one, 0);
+  record(other, 10);
+  EXPECT_TRUE(std::isnan(points(10).at(0).at(Measure::kPauseSeconds))) << "another series, no growth";
+}
+
 TEST_F(StatusRingTest, IsBoundedInPortsAndPoints) {
   for (int round = 0; round < 300; ++round) {
     SampleBatch batch;
