@@ -39,6 +39,10 @@ export const grownBy = (series) => `increase(${series}[$__rate_interval]) and in
 // The number of what is wrong, 0 where there is none, and nothing where the sources of it are not there at all.
 export const countOr0 = (bad, all) => `count(${bad}) or 0 * count(${all})`;
 
+// The sources of what rules make: there only while this Prometheus has the rules, without which nothing would ever be wrong.
+export const withRules = (all) => `${all} and on () ALERTS{alertname="Watchdog",alertstate="firing",component="exporter"}`;
+export const withRecord = (all, record) => `${all} and on () ${record}`;
+
 // Links ---------------------------------------------------------------------------------------------------------------
 
 const KEEP = '${__url_time_range}&${datasource:queryparam}&${job:queryparam}&${prober_job:queryparam}';

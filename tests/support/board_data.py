@@ -489,7 +489,7 @@ def rule_series(server, times):
                 continue
             families[name] = [line for s in found for line in
                               lines_of(name, sorted((k, v) for k, v in s["metric"].items() if k != "__name__"), [(int(t), v) for t, v in s["values"]])]
-        rules = [r for _, _, r in every if "alert" in r and r["alert"] != "Watchdog"]
+        rules = [r for _, _, r in every if "alert" in r]
         lines = []
         for rule, found in zip(rules, pool.map(firing, rules)):
             if found is None:
@@ -502,8 +502,8 @@ def rule_series(server, times):
     return {n: l for n, l in families.items() if l}
 
 
-def make(folder, broken, long=False):
-    """Fills a folder with the samples of the fleet and what the rules make of them."""
+def make(folder, broken, long=False, ruled=True):
+    """Fills a folder with the samples of the fleet and, if `ruled`, with what the rules make of them."""
     times = moments(long)
     blocks = {}  # promtool reads its file once for each block of two hours: a file each is quicker
     for (name, labels), spec in sorted(fleet().series.items()):
@@ -511,25 +511,27 @@ def make(folder, broken, long=False):
             blocks.setdefault(point[0] // 7200, {}).setdefault(name, []).append(line)
     for families in blocks.values():
         backfill(folder, families)
+    if not ruled:
+        return folder
     with Server(folder) as server:
         made = rule_series(server, [t for t in times if t >= END - 3600])
     backfill(folder, made)
     return folder
 
 
-def folder_of(broken, long=False):
+def folder_of(broken, long=False, ruled=True):
     """A folder with that fleet, made once for these rules and this file."""
     digest = hashlib.sha256()
     for path in [__file__, *sorted(glob.glob(os.path.join(alerts.ALERTS, "rules", "*.yml")))]:
         with open(path, "rb") as f:
             digest.update(f.read())
-    place = os.path.join(WORK, f"{'broken' if broken else 'healthy'}{'-long' if long else ''}")
+    place = os.path.join(WORK, f"{'broken' if broken else 'healthy'}{'-long' if long else ''}{'' if ruled else '-without-rules'}")
     stamp = os.path.join(place, "made-of")
     if os.path.exists(stamp) and open(stamp, encoding="utf-8").read() == digest.hexdigest():
         return place
     shutil.rmtree(place, ignore_errors=True)
     os.makedirs(place)
-    make(place, broken, long)
+    make(place, broken, long, ruled)
     with open(stamp, "w", encoding="utf-8") as f:
         f.write(digest.hexdigest())
     return place

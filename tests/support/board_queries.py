@@ -78,9 +78,23 @@ def annotations(server):
     return bad
 
 
+def without_rules(server):
+    """[what is wrong]: a number that stands on what rules make is not there where a Prometheus has no rules, least of all as 0."""
+    bad, seen = [], set()
+    for uid, board in dashboard_lint.boards().items():
+        for panel, target in dashboard_lint.queries(board):
+            if panel["type"] == "stat" and re.search(r"\bALERTS\b|[a-z]:\w+:[a-z]", target["expr"]):
+                seen.add(f"{uid} {panel['title']}")
+                bad += [f"{uid} {panel['title']}: says {found} without any rule" for found in [ask(server, uid, panel, target, chosen(uid))] if found]
+    named = {"roce-fleet Critical alerts", "roce-fleet Warnings", "roce-fleet Ports down", "roce-fleet Hosts nobody reaches", "roce-mesh Hosts nobody reaches", "roce-mesh Ports that reach nobody"}
+    return bad + [f"{name} does not stand on rules" for name in sorted(named - seen)]
+
+
 def check(update=False):
     with board_data.Server(board_data.folder_of(False)) as healthy, board_data.Server(board_data.folder_of(True)) as broken:
         made, bad = table(healthy, broken), annotations(broken)
+    with board_data.Server(board_data.folder_of(True, ruled=False)) as blind:
+        bad += without_rules(blind)
     for uid, text in made.items():
         path = os.path.join(EXPECTED, f"{uid}.tsv")
         if update:

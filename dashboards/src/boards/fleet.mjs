@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // All hosts: what is broken and where. From here to one host.
 import { limit } from '../thresholds.mjs';
-import { allRunbooks, BAD, bars, board, countOr0, events, GOOD, graph, JOB, list, number, PLAIN, PROBER, row, runbook, texts, to, WARN } from '../parts.mjs';
+import { allRunbooks, BAD, bars, board, countOr0, events, GOOD, graph, JOB, list, number, PLAIN, PROBER, row, runbook, texts, to, WARN, withRecord, withRules } from '../parts.mjs';
 
 const NO_EXPORTER = 'no exporter is scraped under this job: choose another job above, or look at the scrape configuration.';
+const NO_RULES = 'this Prometheus has no rules of alerts/, or no exporter is scraped under this job: nothing is known.';
 const zeroIsGood = [[GOOD], [1, BAD]];
 const host = to('Host', 'roce-host', { instance: '${__data.fields.instance}' });
 const hostOfBar = to('Host', 'roce-host', { instance: '${__field.labels.instance}' });
@@ -22,30 +23,30 @@ export default () =>
           title: 'Critical alerts',
           tells: 'Alerts of level critical that fire now.',
           bad: 'any: each wants a person now.',
-          empty: NO_EXPORTER,
+          empty: NO_RULES,
           next: 'the table below names hosts; read the runbook of the alert.',
           unit: 'none', steps: zeroIsGood,
-          queries: [countOr0('ALERTS{alertstate="firing",severity="critical",alertname=~"Roce.*"}', `up{${JOB}}`)],
+          queries: [countOr0('ALERTS{alertstate="firing",severity="critical",alertname=~"Roce.*"}', withRules(`up{${JOB}}`))],
           links: [to('Fleet', 'roce-fleet')],
         }),
         number({
           title: 'Warnings',
           tells: 'Alerts of level warning that fire now.',
           bad: 'any: a ticket each.',
-          empty: NO_EXPORTER,
+          empty: NO_RULES,
           next: 'the table below names hosts; read the runbook of the alert.',
           unit: 'none', steps: [[GOOD], [1, WARN]],
-          queries: [countOr0('ALERTS{alertstate="firing",severity="warning",alertname=~"Roce.*"}', `up{${JOB}}`)],
+          queries: [countOr0('ALERTS{alertstate="firing",severity="warning",alertname=~"Roce.*"}', withRules(`up{${JOB}}`))],
           links: [to('Fleet', 'roce-fleet')],
         }),
         number({
           title: 'Ports down',
           tells: 'Ports that are not active now and were active before (recorded by the rule of RocePortDown). A port that was never cabled is not counted.',
           bad: 'any.',
-          empty: NO_EXPORTER,
+          empty: NO_RULES,
           next: 'the table of hosts below, then the port board.',
           unit: 'none', steps: zeroIsGood,
-          queries: [countOr0(`instance_device_port:roce_port_last_active:timestamp{${JOB}} and on (instance, device, port) (roce_port_state{${JOB}} < 4)`, `roce_port_state{${JOB}}`)],
+          queries: [countOr0(`instance_device_port:roce_port_last_active:timestamp{${JOB}} and on (instance, device, port) (roce_port_state{${JOB}} < 4)`, withRecord(`roce_port_state{${JOB}}`, `instance_device_port:roce_port_last_active:timestamp{${JOB}}`))],
           links: [runbook('RocePortDown'), to('Exporters', 'roce-exporter')],
         }),
         number({
@@ -55,7 +56,7 @@ export default () =>
           empty: 'no probes: the prober does not run, or this Prometheus has no recording rules.',
           next: 'the probe mesh names who sees what.',
           unit: 'none', steps: zeroIsGood,
-          queries: [countOr0(`target_host:roce_probe_peer_down:avg > ${limit('blame_share')}`, `roce_probe_peer_state{${PROBER},state="down"}`)],
+          queries: [countOr0(`target_host:roce_probe_peer_down:avg > ${limit('blame_share')}`, withRecord(`roce_probe_peer_state{${PROBER},state="down"}`, 'instance_device_port_peer:roce_probe_peer_down:min30s'))],
           links: [to('Probe mesh', 'roce-mesh'), runbook('RoceProbeTargetUnreachable')],
         }),
         number({

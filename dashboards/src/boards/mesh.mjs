@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the probers see of each other: who is to blame, the host, the peer or the way between; then why.
 import { limit } from '../thresholds.mjs';
-import { BAD, bars, board, choose, CLEAR, countOr0, events, GOOD, graph, grown, heat, list, matrix, number, PROBER, PROBERS, row, runbook, texts, to, WARN } from '../parts.mjs';
+import { BAD, bars, board, choose, CLEAR, countOr0, events, GOOD, graph, grown, heat, list, matrix, number, PROBER, PROBERS, row, runbook, texts, to, WARN, withRecord } from '../parts.mjs';
 
 const NO_PROBES = 'no prober is scraped under this job, or it has no peers.';
+const NO_VERDICT = 'no prober is scraped under this job, it has no peers, or this Prometheus has no rules of alerts/.';
 const STATES = { ok: 1, unknown: 2, degraded: 3, lossy: 4, down: 5 };
 const stateTexts = texts({ 0: ['-', CLEAR], 1: ['ok', GOOD], 2: ['unknown', CLEAR], 3: ['slow', WARN], 4: ['lossy', WARN], 5: ['DOWN', BAD] });
 const pairState = (by) => `max by (${by}) (${Object.entries(STATES).map(([name, value]) => `roce_probe_peer_state{${PROBERS},peer=~"$peer.*",state="${name}"} * ${value}`).join(' or ')})`;
@@ -29,20 +30,20 @@ export default () =>
           title: 'Hosts nobody reaches',
           tells: 'Hosts to which most of the probed paths are down, while those who probe them reach others.',
           bad: 'any: the host is dead or off the network.',
-          empty: NO_PROBES,
+          empty: NO_VERDICT,
           next: 'does it answer at all? If so its port, route and RDMA device.',
           unit: 'none', steps: [[GOOD], [1, BAD]],
-          queries: [countOr0(`target_host:roce_probe_peer_down:avg > ${limit('blame_share')}`, `roce_probe_peer_state{${PROBER},state="down"}`)],
+          queries: [countOr0(`target_host:roce_probe_peer_down:avg > ${limit('blame_share')}`, withRecord(`roce_probe_peer_state{${PROBER},state="down"}`, 'instance_device_port_peer:roce_probe_peer_down:min30s'))],
           links: [runbook('RoceProbeTargetUnreachable'), to('Fleet', 'roce-fleet')],
         }),
         number({
           title: 'Ports that reach nobody',
           tells: 'Ports whose probes to most hosts fail, while the port is up.',
           bad: 'any: the fault is on that host or at its switch port.',
-          empty: NO_PROBES,
+          empty: NO_VERDICT,
           next: 'filters for UDP 4791, route, VLAN; the switch port.',
           unit: 'none', steps: [[GOOD], [1, BAD]],
-          queries: [countOr0(`instance_device_port:roce_probe_peer_down:avg{${PROBER}} > ${limit('blame_share')}`, `roce_probe_peer_state{${PROBER},state="down"}`)],
+          queries: [countOr0(`instance_device_port:roce_probe_peer_down:avg{${PROBER}} > ${limit('blame_share')}`, withRecord(`roce_probe_peer_state{${PROBER},state="down"}`, 'instance_device_port_peer:roce_probe_peer_down:min30s'))],
           links: [runbook('RoceProbeLocalFault'), to('Fleet', 'roce-fleet')],
         }),
         number({

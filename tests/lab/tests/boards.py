@@ -70,7 +70,7 @@ def check():
             process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
         try:
             server = board_data.Server(folder)
-            server.url = f"http://127.0.0.1:{port}"
+            server.port = port
             time.sleep(SECONDS)
             up = server.now("up", time.time())
             bad = [s["metric"] for s in up if s["value"][1] != "1"]
