@@ -201,9 +201,15 @@ int run(int argc, char** argv) {
   for (const auto& reader : readers) reader->start();
   for (const std::string& url : (*server)->urls())
     log::info("serving", {{"url", url + "/metrics"}, {"version", kVersion}});
-  sd_notify(0, "READY=1");
-  int signal = 0;
-  (void)sigwait(&signals, &signal);
+  const bool service = sd_notify(0, "READY=1") > 0;
+  constexpr timespec kPause{1, 0};
+  while (sigtimedwait(&signals, nullptr, &kPause) < 0) {
+    // The devices that a service may open are those of its start; systemd starts it anew.
+    if (!service || std::none_of(readers.begin(), readers.end(), [](const auto& r) { return r->state().shut_out; }))
+      continue;
+    log::error("a namespace came as a device that this service may not open: it ends to be started anew");
+    leave(1);
+  }
   sd_notify(0, "STOPPING=1");
   (*server)->stop(std::chrono::seconds(2));
   leave(0);

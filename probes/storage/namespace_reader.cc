@@ -119,18 +119,28 @@ struct NamespaceReader::Shared {
   std::atomic<std::uint64_t> reads{0}, skipped{0}, begun{0};
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(ReadFailure::kCount_)> failures{};
 
+  bool may_be_other = false;  // of the thread alone: it was open or absent before
+  std::atomic<bool> shut_out{false};
+
   mutable std::mutex mutex;
   std::condition_variable woken;
-  bool stopping = false;
+  bool stopping = false, ended = false;
   Namespace found;
   std::thread thread;
 
   void failed(ReadFailure failure) { failures[static_cast<std::size_t>(failure)].fetch_add(1); }
 
+  void cannot_open(ReadFailure why) {
+    failed(why);
+    if (why == ReadFailure::kAbsent) may_be_other = true;
+    shut_out.store(why == ReadFailure::kDenied && may_be_other);
+  }
+
+  // It may hang, as a read may.
   bool open(Closer& file, std::uint64_t& blocks) {
     const auto now = find(sysfs, dev, wanted);
     if (!now) {
-      failed(now.error().kind == ErrorKind::kAbsent ? ReadFailure::kAbsent : ReadFailure::kOther);
+      cannot_open(now.error().kind == ErrorKind::kAbsent ? ReadFailure::kAbsent : ReadFailure::kOther);
       return false;
     }
     {
@@ -139,9 +149,11 @@ struct NamespaceReader::Shared {
     }
     file.fd = ::open(now->device.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK);
     if (file.fd < 0) {
-      failed(kind_of(errno));
+      cannot_open(kind_of(errno));
       return false;
     }
+    may_be_other = true;
+    shut_out.store(false);
     struct stat what{};
     std::uint64_t bytes = 0;
     if (fstat(file.fd, &what) == 0) {
@@ -177,7 +189,11 @@ struct NamespaceReader::Shared {
         if (stopping) return;
       }
       skipped.fetch_add(schedule.advance(now_ns()));
-      if (file.fd < 0 && !open(file, blocks)) continue;
+      begun.store(now_ns());
+      if (file.fd < 0 && !open(file, blocks)) {
+        begun.store(0);
+        continue;
+      }
       const auto offset = static_cast<off_t>(random.below(blocks) * kBytes);
       reads.fetch_add(1);
       const std::uint64_t start = now_ns();
@@ -207,21 +223,26 @@ NamespaceReader::NamespaceReader(std::string wanted, std::string sysfs, std::str
 }
 
 void NamespaceReader::start() {
-  shared_->thread = std::thread([shared = shared_] { shared->loop(); });
+  shared_->thread = std::thread([shared = shared_] {
+    shared->loop();
+    const std::lock_guard lock(shared->mutex);
+    shared->ended = true;
+    shared->woken.notify_all();
+  });
 }
 
 NamespaceReader::~NamespaceReader() {
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->stopping = true;
-  }
-  shared_->woken.notify_all();
   if (!shared_->thread.joinable()) return;
-  // Whoever reads from a path that is lost may sit in the kernel for minutes.
-  if (shared_->begun.load() != 0)
-    shared_->thread.detach();
-  else
+  std::unique_lock lock(shared_->mutex);
+  shared_->stopping = true;
+  shared_->woken.notify_all();
+  // Whoever opens or reads what is behind a path that is lost may sit in the kernel for minutes.
+  const bool ended = shared_->woken.wait_for(lock, std::chrono::seconds(1), [&] { return shared_->ended; });
+  lock.unlock();
+  if (ended)
     shared_->thread.join();
+  else
+    shared_->thread.detach();
 }
 
 const std::string& NamespaceReader::wanted() const { return shared_->wanted; }
@@ -236,6 +257,7 @@ NamespaceReader::State NamespaceReader::state() const {
   out.reads = shared_->reads.load();
   out.skipped = shared_->skipped.load();
   for (std::size_t i = 0; i < out.failures.size(); ++i) out.failures[i] = shared_->failures[i].load();
+  out.shut_out = shared_->shut_out.load();
   if (const std::uint64_t begun = shared_->begun.load(); begun != 0) {
     const std::uint64_t now = now_ns();
     out.in_flight_seconds = now > begun ? static_cast<double>(now - begun) * 1e-9 : 0;

@@ -40,7 +40,10 @@ class NamespaceReader {
     std::uint64_t reads = 0;    // begun
     std::uint64_t skipped = 0;  // not begun since the one before was under way
     std::array<std::uint64_t, static_cast<std::size_t>(ReadFailure::kCount_)> failures{};
-    double in_flight_seconds = 0;  // how long the read under way has taken; 0: none is
+    double in_flight_seconds = 0;  // how long the read under way has taken, or opening for it; 0: none is
+    // It was open or absent before, and what has its name now may not be opened: the fence of a service is for the
+    // device that was there when the service began, and one that came back with another number is another one.
+    bool shut_out = false;
   };
 
   using Find = Result<Namespace> (*)(const std::string& sysfs, const std::string& dev, std::string_view wanted);

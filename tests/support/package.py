@@ -26,6 +26,7 @@ PACKAGING = os.path.join(ROOT, "packaging")
 OUT = os.path.join(BUILD, "packages")
 # Exposure by systemd-analyze security, times ten.
 LIMITS = {"roce-exporter": 17, "roce-prober": 19}
+STORAGE, STORAGE_LIMIT = "roce-storage-probe@", 16
 PACKAGES = ("roce-exporter", "roce-prober", "roce-monitoring")
 FILES = {
     "roce-exporter": """
@@ -191,11 +192,13 @@ def life():
             [ -e /etc/systemd/system/multi-user.target.wants/roce-prober.service ]
             echo 'log: {level: warn}' >>/etc/roce_exporter/roce_exporter.yml
             echo secret >/etc/roce_prober/key-1
+            ln -s /lib/systemd/system/roce-storage-probe@.service /etc/systemd/system/multi-user.target.wants/roce-storage-probe@nvme0n1.service
             mkdir -p /var/lib/roce_exporter; touch /var/lib/roce_exporter/since
             dpkg --force-confold -i /run/packages/new-*.deb >/dev/null 2>&1
             [ "$(installed)" = "installed $(dpkg-deb -f /run/packages/new-roce-exporter.deb Version)" ]
             grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml
             [ -e /etc/roce_prober/key-1 ] && [ -e /var/lib/roce_exporter/since ]
+            [ -e /etc/systemd/system/multi-user.target.wants/roce-storage-probe@nvme0n1.service ]
             dpkg --force-confold -i /run/packages/old-*.deb >/dev/null 2>&1
             [ "$(installed)" = "installed 0.0.9" ]
             grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml
@@ -206,6 +209,7 @@ def life():
             [ ! -e /usr/share/roce_exporter ] && [ ! -e /usr/lib/roce_exporter ]
             [ ! -e /etc/roce_prober/roce_prober.yml ] && [ -e /etc/roce_prober/key-1 ]
             [ ! -e /etc/systemd/system/multi-user.target.wants/roce-exporter.service ]
+            [ ! -L /etc/systemd/system/multi-user.target.wants/roce-storage-probe@nvme0n1.service ]
             echo well
             """, folder)
         expect(said.strip().endswith("well"), said)
@@ -219,12 +223,13 @@ def works():
             shutil.copy(built()[name], folder)
         said = in_layer("""
             dpkg -i /run/packages/*.deb >/dev/null
-            systemd-analyze verify --man=no roce-exporter.service roce-prober.service
+            systemd-analyze verify --man=no roce-exporter.service roce-prober.service roce-storage-probe@nvme0n1.service
+            systemd-analyze security --offline=yes --threshold=16 roce-storage-probe@nvme0n1.service >/dev/null
             for unit in exporter prober; do
               systemd-analyze verify /usr/lib/systemd/system/roce-$unit.service
               systemd-analyze security --offline=yes --threshold=$([ $unit = exporter ] && echo 17 || echo 19) roce-$unit.service >/dev/null
             done
-            for page in roce_exporter roce_prober; do
+            for page in roce_exporter roce_prober roce_storage_probe; do
               man --warnings=w $page 2>/tmp/warnings >/tmp/page
               [ ! -s /tmp/warnings ] && grep -q -- --web.listen-address /tmp/page && grep -q 'SEE ALSO' /tmp/page
             done
@@ -351,6 +356,19 @@ page 14791 | grep -q '^roce_kernel_log_overruns_total'
 [ "$(capabilities roce-exporter)" = 400080004 ]
 systemctl stop roce-exporter roce-prober
 [ ! -e /run/roce_exporter ] && [ -d /var/lib/roce_exporter ]
+# An instance waits for its namespace, is begun anew by an upgrade and ended by a removal.
+storage=roce-storage-probe@nvme9n9
+systemctl enable --now $storage
+[ "$(systemctl is-active $storage)" = active ]
+page 14793 | grep -q '^roce_storage_probe_reads_total{namespace="nvme9n9"} 0'
+[ -z "$(capabilities $storage)" ]
+before=$(main $storage)
+rm -f /usr/sbin/policy-rc.d  # of images that want no services
+dpkg -i /tmp/trial/roce-prober_*.deb >/dev/null
+[ "$(systemctl is-active $storage)" = active ] && [ "$(main $storage)" != "$before" ]
+dpkg -r roce-prober >/dev/null
+[ "$(systemctl is-active $storage)" != active ]
+[ -z "$(curl -s http://127.0.0.1:14793/metrics)" ]
 echo well
 """
 
@@ -400,6 +418,15 @@ def units():
         # ExecStart=+ or !, PermissionsStartOnly and the like run something as root.
         expect(not re.search(r"^Exec\w+=[-@:]*[+!]", text, re.M), f"{name} runs something with full privileges")
         remarks.append(f"{name} {level}")
+    text = unit_text(STORAGE)
+    level = exposure(text)
+    expect(level * 10 <= STORAGE_LIMIT, f"{STORAGE}: {level}")
+    expect(exposure(text.replace("DevicePolicy=closed\n", "").replace("DeviceAllow=/dev/%i r\n", "")) * 10 > STORAGE_LIMIT, f"{STORAGE}: the limit would let every device pass")
+    # Its group may read and write all disks: the one line is what it may.
+    expect(re.findall(r"^(?:Device\w+|Condition\w+)=.*$", text, re.M) == ["DevicePolicy=closed", "DeviceAllow=/dev/%i r"], f"{STORAGE}: more devices than its own, or it is not begun where the namespace comes late")
+    for line in ("DynamicUser=yes", "CapabilityBoundingSet=", "NoNewPrivileges=yes", "Type=notify", "Restart=on-failure"):
+        expect(f"\n{line}\n" in text, f"{STORAGE} has no line {line}")
+    remarks.append(f"{STORAGE} {level}")
     prober, reader = unit_text("roce-prober"), unit_text("roce-exporter")
     expect("DeviceAllow=char-infiniband_verbs rw" in prober and "DeviceAllow" not in reader and "PrivateDevices=yes" in reader, "devices: the prober's alone")
     expect("LimitMEMLOCK=16M" in prober and "PartOf=openibd.service" in prober and "RuntimeDirectory=roce_exporter" in reader, "what the programs stand on")
