@@ -66,7 +66,7 @@ def with_jobs(expr, settings):
         word = m.group(0)
         if word[0] == '"' or ":" in word or not word.startswith("roce_"):
             continue
-        job = settings["prober_job"] if word.startswith(("roce_probe_", "roce_prober_")) else settings["exporter_job"]
+        job = settings["prober_job"] if word.startswith(("roce_probe_", "roce_prober_")) else settings["storage_job"] if word.startswith("roce_storage_probe_") else settings["exporter_job"]
         out.append(expr[at:m.end()])
         at = m.end()
         if expr[at:at + 1] == "{":
@@ -164,7 +164,11 @@ def rule(source, component, raw, group):
         return {"record": name, "expr": expr}
     raw.pop("alert")
     board = raw.pop("dashboard")
-    variables = "&".join(f"var-{v}={{{{ urlquery $labels.{v} }}}}" for v in VARIABLES[board])
+    if board == "storage of the host":
+        # What the storage probe says carries another instance than what the exporter of its host says.
+        board, variables = "storage", ('var-instance={{ with printf "up{job=\\"%s\\",host=%%q}" $labels.host | query }}{{ . | first | label "instance" | urlquery }}{{ end }}' % source.settings["exporter_job"])
+    else:
+        variables = "&".join(f"var-{v}={{{{ urlquery $labels.{v} }}}}" for v in VARIABLES[board])
     out = {"alert": name, "expr": expr}
     hold = raw.pop("for", "0s")
     out["for"] = source.fill(hold, where)

@@ -99,6 +99,9 @@ def series_key(text):
     if "job=roce_prober" in text or m.group(1).startswith(("roce_probe_", "roce_prober_")):
         labels.update(job="roce_prober", instance="node1:14792")
         port = ":14792"
+    if m.group(1).startswith("roce_storage_probe_"):
+        labels.update(job="roce_storage_probe", instance="node1:14793")
+        port = ":14793"
     for part in (m.group(2) or "").split(","):
         if not part:
             continue

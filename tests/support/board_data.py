@@ -3,7 +3,7 @@
 
 Broken, from ten minutes before the end: node2 has lost its port mlx5_0/1 and with it storage paths and probes; node1 is stopped by a
 PFC storm, loses packets, has a cable that goes bad, a PCIe link with half its lanes, a process at its memlock limit, a collector
-that fails and a call that hangs; the exporter of node4 does not answer. Recorded series and alerts are what the rules of alerts/ make
+that fails, a call and a read that hang; the exporter of node4 does not answer. Recorded series and alerts are what the rules of alerts/ make
 of these samples.
 """
 import concurrent.futures
@@ -34,7 +34,7 @@ HOSTS = ["node1", "node2", "node3", "node4"]
 BOUNDS = ["5e-06", "1e-05", "2e-05", "4e-05", "8e-05", "0.00016", "0.000625", "0.00125", "0.0025", "0.005", "+Inf"]
 
 
-STEADY = ("roce_probe_", "roce_prober_", "roce_nfs_")  # what is divided by its like
+STEADY = ("roce_probe_", "roce_prober_", "roce_storage_probe_", "roce_nfs_")  # what is divided by its like
 
 
 class Fleet:
@@ -328,6 +328,12 @@ def fleet():
                     f.series[key] = (kind, healthy, "gone")
         f.gauge(target, "up", 1, 0 if host == "node4" else None)
         f.gauge(prober, "up", 1)
+        reader = {"job": "roce_storage_probe", "instance": f"{host}:14793", "host": host}
+        f.histogram(reader, "roce_storage_probe_read_duration_seconds", 1, {5: 0.2, 6: 0.97, 7: 0.998, 8: 1.0}, {"node1": {}, "node2": {7: 0.3, 8: 0.9, 9: 1.0}}.get(host), namespace="nvme2n1")
+        f.gauge(reader, "roce_storage_probe_in_flight_seconds", 0, 47 if host == "node1" else None, namespace="nvme2n1")
+        f.gauge(reader, "roce_storage_probe_namespace_info", 1, namespace="nvme2n1", block_device="nvme2n1", subsystem="nqn.2024-01.org.example:a")
+        f.gauge(reader, "roce_storage_probe_build_info", 1, version="1.0.0", revision="abc1234", compiler="gcc 12.2")
+        f.gauge(reader, "up", 1)
     return f
 
 

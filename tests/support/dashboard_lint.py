@@ -47,7 +47,7 @@ def variables(board):
 
 def filled(expr, values=None):
     """A query with values for its variables."""
-    values = {**BUILT_IN, "job": "roce", "prober_job": "roce_prober", **(values or {})}
+    values = {**BUILT_IN, "job": "roce", "prober_job": "roce_prober", "storage_job": "roce_storage_probe", **(values or {})}
 
     def one(m):
         name = m.group(1) or m.group(2)

@@ -15,6 +15,9 @@ const controllerState = `max by (controller, subsystem) (${Object.entries(STATES
 const stateTexts = texts({ 1: ['live', GOOD], 2: ['new', WARN], 3: ['deleting', WARN], 4: ['resetting', BAD], 5: ['CONNECTING', BAD], 6: ['DEAD', BAD], 7: ['unknown', WARN] });
 const SESSION = { logged_in: 1, free: 2, failed: 3, unknown: 4 };
 const sessionState = `max by (session) (${Object.entries(SESSION).map(([name, value]) => `roce_iser_session_state{${HOST},state="${name}"} * ${value}`).join(' or ')}) > 0`;
+const READS = 'job="$storage_job",host="$host"';
+const NO_READS = 'no storage probe reads from a namespace of this host (roce-storage-probe@), or it is not scraped.';
+const readTime = (q) => `histogram_quantile(${q}, sum by (namespace, le) (rate(roce_storage_probe_read_duration_seconds_bucket{${READS}}[$__rate_interval])))`;
 const rate = (metric, more = '') => `rate(${metric}{${HOST}${more}}[$__rate_interval])`;
 
 export default () =>
@@ -25,6 +28,7 @@ export default () =>
     variables: [
       choose('instance', 'Host', 'label_values(roce_exporter_build_info{job="$job"}, instance)'),
       choose('host', 'Name', 'label_values(up{job="$job",instance="$instance"}, host)', { hide: HIDDEN }),
+      choose('storage_job', 'Storage probe job', 'label_values(roce_storage_probe_build_info, job)'),
     ],
     events: events({ ports: HOST, exporters: HOST, alerts: 'host="$host",component="storage"', by: ['device', 'port'] }),
     rows: [
@@ -194,6 +198,32 @@ export default () =>
             { expr: `sum by (controller) (${grownBy(`roce_nvme_path_command_errors_total{${HOST}}`)})`, legend: '{{controller}} errors' },
           ],
           links: [runbook('RoceNvmeReconnects')],
+        }),
+      ),
+      row(
+        'Reads of the storage probe',
+        graph({
+          title: 'Reads of namespaces: quantiles',
+          tells: 'Time of reads of 4 KiB past the page cache, one a second, as an application waits for them: fabric, target and medium. Half and 99 of 100 stay below.',
+          bad: 'a step up that stays, or 99 of 100 far above the half.',
+          empty: `${NO_READS} While a read hangs no other begins: see beside this.`,
+          next: 'probes to the target in the mesh: fast there and slow here is the target or its medium.',
+          unit: 's',
+          queries: [
+            { expr: readTime(0.5), legend: '{{namespace}} 50 %' },
+            { expr: readTime(0.99), legend: '{{namespace}} 99 %' },
+          ],
+          links: [mesh, runbook('RoceNvmeLatencyHigh')],
+        }),
+        graph({
+          title: 'Read under way',
+          tells: 'How long the read that is under way has taken at the moment of the scrape; 0 while none is.',
+          bad: 'above the line: it hangs, and so does whoever reads from that namespace.',
+          empty: NO_READS,
+          next: 'the table of paths above: without a live path it waits for one; with one the target or its medium hangs.',
+          unit: 's', limit: limit('storage_stuck'),
+          queries: [{ expr: `max by (namespace) (roce_storage_probe_in_flight_seconds{${READS}})`, legend: '{{namespace}}' }],
+          links: [mesh, runbook('RoceStorageReadStuck')],
         }),
       ),
       row(
