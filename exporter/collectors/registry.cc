@@ -43,6 +43,7 @@
 namespace roce {
 namespace {
 
+// In the order of their weight: what comes later loses first where a port or the host has more series than allowed.
 constexpr CollectorEntry kCollectors[] = {
     {"rdma_device", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "identity of RDMA devices",
      make_rdma_device_collector},
@@ -60,13 +61,13 @@ constexpr CollectorEntry kCollectors[] = {
      make_netdev_collector},
     {"link", true, Cadence::kScrape, Scope::kNetdev, LockClass::kRtnl,
      "link state and reason, pause, FEC, standard statistics", make_link_collector},
+    {"dcb", true, Cadence::kSlow, Scope::kNetdev, LockClass::kRtnl,
+     "priority flow control, traffic classes, DSCP map and buffers", make_dcb_collector},
     {"qp", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "QPs by type, state and owner", make_qp_collector},
     {"congestion_control", true, Cadence::kSlow, Scope::kDevice, LockClass::kNone,
      "ECN, its parameters, and defaults of the connection manager", make_congestion_control_collector},
     {"ethtool", true, Cadence::kScrape, Scope::kNetdev, LockClass::kRtnl,
      "the network driver's statistics: PFC, pause, physical port, PCIe", make_ethtool_collector},
-    {"dcb", true, Cadence::kSlow, Scope::kNetdev, LockClass::kRtnl,
-     "priority flow control, traffic classes, DSCP map and buffers", make_dcb_collector},
     {"cm_messages", true, Cadence::kScrape, Scope::kRdma, LockClass::kNone, "connection manager messages",
      make_cm_messages_collector},
     {"pcie", true, Cadence::kSlow, Scope::kRdma, LockClass::kNone, "PCI Express links, errors and settings",

@@ -4,7 +4,7 @@ import json
 import time
 
 import core
-from fault_map import TARGET_FAULTS, busy, restart, settle
+from fault_map import TARGET_FAULTS, restart, settle
 from harness import Row, expect
 
 PROGRAM = "/run/roce/roce_exporter"
@@ -47,6 +47,11 @@ def told(verdict):
 
 
 def healthy(node):
+    # The slot of an emulated card is worth 2 Gb/s and is told so; the simulated one carries its port.
+    for n in range(core.RNICS):
+        core.inside(node, f"rnicctl pcie mlx5_{n} max_read_req 512")
+    restart(node)
+
     def well():
         core.fresh(node)
         verdict = ask(node)
@@ -97,8 +102,6 @@ def fault(name, check, where, found):
         while True:
             if name in SLOW:
                 restart(seen)
-            if name == "F08":
-                busy()
             core.fresh(seen)
             time.sleep(2)
             core.fresh(seen)
