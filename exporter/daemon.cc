@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -318,7 +319,8 @@ int print_once(const Options& options) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
   if (std::ferror(stdout) != 0) {
-    std::fprintf(stderr, "roce_exporter: cannot write the page to stdout\n");
+    // A reader that has seen enough, as head(1), needs no word.
+    if (errno != EPIPE) std::fprintf(stderr, "roce_exporter: cannot write the page to stdout\n");
     leave(2);
   }
   leave(0);
