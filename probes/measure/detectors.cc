@@ -11,9 +11,8 @@ namespace {
 constexpr double kShiftSlack = 0.75, kShiftLimit = 6;
 constexpr double kTailNormal = 0.01, kTailBad = 0.03, kTailLimit = 7;
 constexpr double kLossNormal = 1e-4, kLossBad = 1e-2, kLossLimit = 6;
-// What ends an alarm of loss early: answers in a row for so many mean distances of losses, and so many at least. Fewer
-// runs of losses tell no distance.
-constexpr std::uint64_t kLossOver = 5, kLeastClean = 30, kLeastRuns = 5;
+// What ends an alarm of loss early: answers in a row for so many mean distances of losses, and so many at least.
+constexpr std::uint64_t kLossOver = 5, kLeastClean = 30;
 constexpr std::uint32_t kMaxInCells = 14400;  // samples that the tail remembers; then all cells are halved
 // A path that never varies would make any change an alarm: so much of the median counts as one deviation at least.
 constexpr double kLeastDeviation = 0.005;
@@ -62,8 +61,8 @@ void PairDetector::answered(std::int64_t now, std::uint64_t rtt_ns, bool host_li
   ++loss_.clean;
   if (loss_.sum.value <= 0) {
     loss_ = {};
-  } else if (loss_.sum.open && !loss_.ended_early && loss_.runs >= kLeastRuns && loss_.clean >= kLeastClean &&
-             std::uint64_t{loss_.clean} * loss_.runs >= kLossOver * loss_.trials) {
+  } else if (loss_.sum.open && !loss_.ended_early && loss_.runs >= 2 && loss_.clean >= kLeastClean &&
+             std::uint64_t{loss_.clean} * (loss_.runs - 1) >= kLossOver * loss_.trials) {
     loss_.sum.open = false;
     loss_.ended_early = true;
   }
