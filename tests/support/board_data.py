@@ -404,11 +404,11 @@ def backfill(folder, families):
 
 
 class Server(e2e.Prometheus):
-    """A Prometheus with what is in a folder; it scrapes nothing."""
+    """A Prometheus with what is in a folder, or with what its configuration scrapes."""
 
-    def __init__(self, folder):
-        super().__init__([], flags=("--storage.tsdb.retention.time=100y", "--query.max-samples=200000000"), data=f"{folder}/data",
-                         config={"global": {"scrape_interval": "15s"}})
+    def __init__(self, folder=None, config=None):
+        super().__init__([], flags=("--storage.tsdb.retention.time=100y", "--query.max-samples=200000000"), data=folder and f"{folder}/data",
+                         config=config or {"global": {"scrape_interval": "15s"}})
 
     @property
     def url(self):

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dashboards on what real kernels show: a Prometheus scrapes both machines, and every panel has data or a reason why not."""
-import json
 import os
-import shutil
-import subprocess
-import tempfile
 import time
 import urllib.parse
 
@@ -12,7 +8,6 @@ import alerts
 import board_data
 import core
 import dashboard_lint
-import exporter
 from harness import ROOT, Failed, Row, expect
 
 REASONS = os.path.join(ROOT, "tests", "dashboards", "no_lab_data.tsv")
@@ -31,15 +26,12 @@ def reasons():
     return found
 
 
-def configuration(folder):
+def configuration():
     jobs = []
     for job, port in (("roce", 14791), ("roce_prober", 14792)):
         entries = [{"targets": [urllib.parse.urlsplit(core.lab("url", node, port).strip()).netloc], "labels": {"host": f"node{node}", "instance": f"node{node}:{port}"}} for node in NODES]
         jobs.append({"job_name": job, "static_configs": entries})
-    path = os.path.join(folder, "prometheus.yml")
-    with open(path, "w", encoding="utf-8") as f:
-        json.dump({"global": {"scrape_interval": "10s", "scrape_timeout": "9s", "evaluation_interval": "10s"}, "rule_files": [os.path.join(alerts.ALERTS, "rules", "*.yml")], "scrape_configs": jobs}, f)
-    return path
+    return {"global": {"scrape_interval": "10s", "scrape_timeout": "9s", "evaluation_interval": "10s"}, "rule_files": [os.path.join(alerts.ALERTS, "rules", "*.yml")], "scrape_configs": jobs}
 
 
 def values(server):
@@ -63,24 +55,12 @@ def silent(server):
 
 
 def check():
-    folder = tempfile.mkdtemp(prefix="roce-lab-boards-")
-    try:
-        config, port = configuration(folder), exporter.free_port()
-        with open(os.path.join(folder, "log"), "w", encoding="utf-8") as log:
-            process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
-        try:
-            server = board_data.Server(folder)
-            server.port = port
-            time.sleep(SECONDS)
-            up = server.now("up", time.time())
-            bad = [s["metric"] for s in up if s["value"][1] != "1"]
-            expect(len(up) == 2 * len(NODES) and not bad, f"targets: {up}; not up: {bad}")
-            found, known = silent(server), reasons()
-        finally:
-            process.terminate()
-            process.wait(20)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with board_data.Server(config=configuration()) as server:
+        time.sleep(SECONDS)
+        up = server.now("up", time.time())
+        bad = [s["metric"] for s in up if s["value"][1] != "1"]
+        expect(len(up) == 2 * len(NODES) and not bad, f"targets: {up}; not up: {bad}")
+        found, known = silent(server), reasons()
     total = sum(len(dashboard_lint.panels(b)) for b in dashboard_lint.boards().values())
     bad = [f"{uid}: {panel}: no data from the lab, and no reason in tests/dashboards/no_lab_data.tsv" for uid, panel in found if (uid, panel) not in known]
     bad += [f"{uid}: {panel}: no such panel" for uid, panel in known if uid not in dashboard_lint.UIDS or panel not in [p["title"] for p in dashboard_lint.panels(dashboard_lint.boards()[uid])]]
