@@ -7,6 +7,7 @@
     alerts/src/generate.py --to DIR            writes rules and kubernetes into DIR instead
     alerts/src/generate.py --to DIR --set KEY=VALUE   the same with another setting or threshold of thresholds.yml,
                                                e.g. runbooks=https://... or 'latency_objective=0.0025,2.5 ms'
+                                               (VALUE,TEXT; this one is a bound of the histogram)
 
 What stands in << >> in the sources:
     s.NAME               a setting
@@ -103,6 +104,23 @@ def query(text, settings):
     return f'{{{{ with printf "{expr}" {" ".join("$labels." + n for n in names)} | query }}}}{{{{ {show} }}}}{{{{ else }}}}unknown{{{{ end }}}}'
 
 
+# Of the probes' histogram, in seconds: 1 us in half octaves, then doubled. Another number names no bucket.
+LATENCY_BOUNDS = ("0.000256", "0.000384", "0.000625", *(f"{0.00125 * 2 ** i:.10g}" for i in range(11)))
+
+
+def another_threshold(name, text, old):
+    """The value and text of NAME=VALUE,TEXT; what rules compare stays a number or a time, as it was."""
+    value, comma, said = text.partition(",")
+    if not comma or not said.strip():
+        raise Bad(f"--set {name}={text}: a threshold is VALUE,TEXT: as PromQL takes it, and as a person reads it, e.g. 0.0025,2.5 ms")
+    kind, example = (r"[0-9]+(\.[0-9]+)?(e-?[0-9]+)?", "a number") if isinstance(old, (int, float)) else (r"([0-9]+(ms|[smhdwy]))+(:([0-9]+(ms|[smhdwy]))+)?", "a time as 90s, 1h30m or 6h:5m")
+    if not re.fullmatch(kind, value):
+        raise Bad(f"--set {name}={text}: `{value}` is not {example}; thresholds.yml has {old}")
+    if name == "latency_objective" and value not in LATENCY_BOUNDS:
+        raise Bad(f"--set {name}={text}: {value} is no bound of roce_probe_rtt_seconds; there are: {', '.join(LATENCY_BOUNDS)}")
+    return {"value": value, "text": said.strip()}
+
+
 class Source:
     def __init__(self, thresholds, overrides=()):
         with open(thresholds, encoding="utf-8") as f:
@@ -116,10 +134,7 @@ class Source:
             if key in self.settings:
                 self.settings[key] = value
             elif key in self.thresholds:
-                value, comma, text = value.partition(",")
-                if not comma:
-                    raise Bad(f"--set {key}={value}: a threshold is VALUE,TEXT: as PromQL takes it, and as a person reads it")
-                self.thresholds[key] |= {"value": value, "text": text}
+                self.thresholds[key] |= another_threshold(key, value, self.thresholds[key]["value"])
             else:
                 raise Bad(f"{thresholds}: no setting and no threshold `{key}`; there are: {', '.join([*self.settings, *self.thresholds])}")
         self.used = set()
@@ -285,7 +300,11 @@ def main():
         parser.error("--set needs --to DIR: the files of this checkout keep what thresholds.yml says, which is the place to change them")
     words.to = words.to or ALERTS
     try:
-        made = generate([s.split("=", 1) for s in words.set])
+        pairs = [s.partition("=") for s in words.set]
+        without = [key for key, equals, _ in pairs if not equals]
+        if without:
+            raise Bad(f"--set {without[0]}: KEY=VALUE is wanted")
+        made = generate([(key, value) for key, _, value in pairs])
     except (Bad, yaml.YAMLError, KeyError) as e:
         print(f"generate.py: {e}", file=sys.stderr)
         return 2

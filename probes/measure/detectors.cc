@@ -56,7 +56,6 @@ void PairDetector::answered(std::int64_t now, std::uint64_t rtt_ns, bool host_li
   timeouts_ = 0;
   down_ = false;
   burst_wanted_ = false;
-  if (host_limited) return;
   loss_.sum.add(evidence(kLossNormal, kLossBad, false), kLossLimit);
   ++loss_.clean;
   if (loss_.sum.value <= 0) {
@@ -66,6 +65,7 @@ void PairDetector::answered(std::int64_t now, std::uint64_t rtt_ns, bool host_li
     loss_.sum.open = false;
     loss_.ended_early = true;
   }
+  if (host_limited) return;
   if (tail_above_ns_ != 0) tail_.add(evidence(kTailNormal, kTailBad, rtt_ns > tail_above_ns_), kTailLimit);
   window_[in_window_++] = rtt_ns;
   if (in_window_ == kWindow) close_window();

@@ -11,7 +11,8 @@
 // - tail: share of samples above the baseline's 99th percentile, 1 % against 3 %;
 // - loss: share of probes without an answer in time, 1e-4 against 1e-2.
 // The baseline learns from windows without an alarm. While shift or tail is open it stands still; after 24 hours, or
-// when told that this is normal now, it begins anew. What the host itself spoilt (`host_limited`) counts nowhere.
+// when told that this is normal now, it begins anew. The time of an answer that a busy host spoilt (`host_limited`)
+// counts nowhere; that it came does.
 #pragma once
 
 #include <array>

@@ -487,7 +487,7 @@ Result<BurstResult> ReadProber::burst(const BurstSpec& spec) {
     return result;
   }
   const std::uint64_t begin = clocks_.now();
-  const std::uint64_t last = begin + spec.count * static_cast<std::uint64_t>(gap.count());
+  const std::uint64_t last = begin + (spec.count - 1) * static_cast<std::uint64_t>(gap.count());
   for (std::uint32_t n = 0; n < spec.count; ++n) {
     const std::uint64_t due = begin + n * static_cast<std::uint64_t>(gap.count());
     if (const std::uint64_t now = clocks_.now(); now < due)

@@ -444,10 +444,16 @@ def generated():
         with open(os.path.join(folder, "rules", "probes.yml"), encoding="utf-8") as f:
             text = f.read()
         expect('le="0.0025"' in text and "longer than 2.5 ms," in text and "https://wiki/roce/" in text and 'le="0.00125"' not in text, "--set changes no rule")
-        done = command(*program, "--to", folder, "--set", "nonsense=1", check=False)
-        expect(done.returncode == 2 and "no threshold `nonsense`" in done.stdout, done.stdout)
-        done = command(*program, "--to", folder, "--set", "latency_objective=0.0025", check=False)
-        expect(done.returncode == 2 and "VALUE,TEXT" in done.stdout, done.stdout)
+        for bad, said in (("nonsense=1", "no threshold `nonsense`"), ("latency_objective=0.0025", "VALUE,TEXT"), ("latency_objective=0.002,2 ms", "no bound"),
+                          ("latency_objective=0,0025,2.5 ms", "no bound"), ("storage_stuck=abc,10 s", "not a number"), ("storage_stuck=,", "VALUE,TEXT"), ("nonsense", "KEY=VALUE")):
+            done = command(*program, "--to", folder, "--set", bad, check=False)
+            expect(done.returncode == 2 and said in done.stdout and done.stdout.count("\n") == 1, f"{bad}: exit {done.returncode}: {done.stdout}")
+        with open(os.path.join(ROOT, "probes", "measure", "latency_histogram.h"), encoding="utf-8") as f:
+            bounds = re.search(r"kLatencyBounds = \{(.*?)\}", f.read(), re.S).group(1)
+        published = [f"{int(b.replace(chr(39), '')) / 1e9:.10g}" for b in re.findall(r"[0-9']+", bounds)]
+        with open(program[-1], encoding="utf-8") as f:
+            known = re.search(r"^LATENCY_BOUNDS = (.*)$", f.read(), re.M).group(1)
+        expect(list(eval(known)) == published[16:], f"generate.py: {known} are not the bounds of the histogram: {published}")  # noqa: S307
 
 
 def syntax():

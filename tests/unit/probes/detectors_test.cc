@@ -209,6 +209,23 @@ TEST(DetectorTest, OneRunOfLossesEndsByItsEvidenceAlone) {
   EXPECT_LE(answers, 610U);
 }
 
+// Losses count on a host that is a little late; what comes then has to count as well, or a rate of one in a thousand
+// looks like one in a hundred.
+TEST(DetectorTest, AnAnswerIsNoLossHoweverLateTheHost) {
+  PairDetector detector;
+  std::int64_t now = 0;
+  unsigned open = 0;
+  for (int i = 1; i <= 6000; ++i) {
+    now += kSecond;
+    if (i % 1000 == 0)
+      detector.lost(now);
+    else
+      detector.answered(now, 10'000, i % 10 != 0);
+    open += detector.loss() ? 1U : 0U;
+  }
+  EXPECT_EQ(open, 0U);
+}
+
 TEST(DetectorSimulation, RareLossIsNoAlarmFor30Days) {
   PairDetector detector;
   std::mt19937_64 random(5);
