@@ -25,6 +25,7 @@ constexpr int kMaxLinks = 16;  // on the way to one file
 
 // What a file holds, so that its text can be rewritten.
 enum class Holds : std::uint8_t {
+  kKernel,   // numbers, and words that the kernel chose: addresses, but no name of a host
   kText,     // names wherever they stand
   kPlain,    // no name: versions that look like addresses
   kAddress,  // an address, or the name of a host
@@ -43,7 +44,7 @@ enum class Holds : std::uint8_t {
 
 struct Pattern {
   std::string_view path;
-  Holds holds = Holds::kText;
+  Holds holds = Holds::kKernel;
 };
 
 // A pattern that ends in "/" is of folders, which may be empty or links.
@@ -140,7 +141,7 @@ constexpr Pattern kPatterns[] = {
     {"sys/class/nvme/*/firmware_rev", Holds::kPlain},
     {"sys/class/nvme/*/hostnqn", Holds::kName},
     {"sys/class/nvme/*/kato"},
-    {"sys/class/nvme/*/model"},
+    {"sys/class/nvme/*/model", Holds::kText},
     {"sys/class/nvme/*/nvme*/ana_state"},
     {"sys/class/nvme/*/nvme*/diag/*"},
     {"sys/class/nvme/*/nvme*/queue/iostats"},
@@ -156,7 +157,7 @@ constexpr Pattern kPatterns[] = {
     {"sys/class/nvme-subsystem/"},
     {"sys/class/nvme-subsystem/*/firmware_rev", Holds::kPlain},
     {"sys/class/nvme-subsystem/*/iopolicy"},
-    {"sys/class/nvme-subsystem/*/model"},
+    {"sys/class/nvme-subsystem/*/model", Holds::kText},
     {"sys/class/nvme-subsystem/*/serial", Holds::kSerial},
     {"sys/class/nvme-subsystem/*/subsysnqn", Holds::kName},
     {"sys/class/nvme-subsystem/*/subsystype"},
@@ -171,7 +172,7 @@ constexpr Pattern kPatterns[] = {
     {"sys/class/nvme-subsystem/*/nvme*/firmware_rev", Holds::kPlain},
     {"sys/class/nvme-subsystem/*/nvme*/hostnqn", Holds::kName},
     {"sys/class/nvme-subsystem/*/nvme*/kato"},
-    {"sys/class/nvme-subsystem/*/nvme*/model"},
+    {"sys/class/nvme-subsystem/*/nvme*/model", Holds::kText},
     {"sys/class/nvme-subsystem/*/nvme*/queue/iostats"},
     {"sys/class/nvme-subsystem/*/nvme*/queue_count"},
     {"sys/class/nvme-subsystem/*/nvme*/reconnect_delay"},
@@ -291,7 +292,7 @@ constexpr Pattern kPatterns[] = {
     {"configfs/nvmet/ports/*/addr_trtype"},
     {"configfs/nvmet/ports/*/param_max_queue_size"},
     {"configfs/nvmet/ports/*/subsystems/*/"},
-    {"configfs/nvmet/subsystems/*/attr_model"},
+    {"configfs/nvmet/subsystems/*/attr_model", Holds::kText},
     {"configfs/nvmet/subsystems/*/attr_serial", Holds::kSerial},
     {"configfs/nvmet/subsystems/*/namespaces/*/enable"},
     {"configfs/rdma_cm/*/ports/*/default_roce_mode"},
@@ -487,7 +488,7 @@ std::string mountstats(std::string_view text, Pseudonyms& names) {
     if (!line.starts_with("device ")) {
       rdma = rdma || line.find("proto=rdma") != std::string_view::npos ||
              line.find("xprt:\trdma") != std::string_view::npos;
-      mount += names.text(line) + '\n';
+      mount += names.kernel_text(line) + '\n';
       continue;
     }
     close();
@@ -530,12 +531,12 @@ std::string_view folder_of_subsystems(std::string_view path) {
 // The path, or the target of the link that it is.
 std::string path_out(std::string_view path, std::string_view text, Pseudonyms& names) {
   const std::string_view folder = folder_of_subsystems(path);
-  if (folder.empty()) return std::string(text);
+  if (folder.empty()) return names.device_names(text);
   std::string out;
   bool subsystem = false;
   for (const std::string_view part : parts_of(text)) {
     if (!out.empty()) out += '/';
-    out += subsystem ? names.name(part) : std::string(part);
+    out += subsystem ? names.name(part) : names.device_names(part);
     subsystem = !subsystem && part == folder;
   }
   return out;
@@ -558,7 +559,8 @@ class Capturer {
     const auto root = resolve(host_.sysfs);
     if (!root || !path.starts_with(*root + "/")) return {};
     const std::string relative = "sys/" + path.substr(root->size() + 1);
-    for (const std::string_view file : kPciFiles) ROCE_TRY_VOID(take(relative + "/" + std::string(file), Holds::kText));
+    for (const std::string_view file : kPciFiles)
+      ROCE_TRY_VOID(take(relative + "/" + std::string(file), Holds::kKernel));
     return {};
   }
 
@@ -571,7 +573,7 @@ class Capturer {
   Result<void> text(const std::string& path, const std::string& content) {
     if (!seen_.insert(path).second) return {};
     ++report_.files;
-    return sink_.file(path, content);
+    return sink_.file(path_out(path, names_), names_.device_names(content));
   }
 
   const CaptureReport& report() const { return report_; }
@@ -658,7 +660,7 @@ class Capturer {
   }
 
   // A device node, of which only counts that it is there.
-  Result<void> make_empty(const std::string& path) { return text(path_out(path, names_), ""); }
+  Result<void> make_empty(const std::string& path) { return text(path, ""); }
 
   Result<void> text_of(const std::string& path, const std::string& content, Holds holds) {
     seen_.insert(path);
@@ -669,6 +671,8 @@ class Capturer {
   std::string rewritten(const std::string& content, Holds holds) {
     const auto whole = [&](const std::string& value) { return value.empty() ? content : value + "\n"; };
     switch (holds) {
+      case Holds::kKernel:
+        return names_.kernel_text(content);
       case Holds::kText:
         return names_.text(content);
       case Holds::kPlain:
@@ -690,11 +694,11 @@ class Capturer {
       case Holds::kSharedMemory:
         return shared_memory(content);
       case Holds::kRoutes:
-        return routes(content, names_);
+        return names_.device_names(routes(content, names_));
       case Holds::kRoutes6:
-        return routes6(content, names_);
+        return names_.device_names(routes6(content, names_));
       case Holds::kAddresses6:
-        return addresses6(content, names_);
+        return names_.device_names(addresses6(content, names_));
       case Holds::kMountstats:
         return mountstats(content, names_);
       case Holds::kSystemdLimits:

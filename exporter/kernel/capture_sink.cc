@@ -76,7 +76,9 @@ class TarSink : public CaptureSink {
   Result<void> open() {
     // For nobody else's eyes, until its owner has seen what is in it.
     ROCE_TRY_VOID(make_leftover([this]() -> Result<std::string> {
-      fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+      // One that was left behind has an owner and a mode of its own.
+      if (::unlink(part_.c_str()) != 0 && errno != ENOENT) return fail_errno(errno, part_);
+      fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
       if (fd_ < 0) return fail_errno(errno, part_);
       return part_;
     }));

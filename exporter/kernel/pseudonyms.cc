@@ -17,9 +17,8 @@ namespace {
 constexpr std::string_view kMadeNqn = "nqn.2014.08.org.nvmexpress:";
 
 bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-bool is_word(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
-}
+bool is_letter_or_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_word(char c) { return is_letter_or_digit(c) || c == '_' || c == '-'; }
 bool ends_name(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == ',' || c == ';' || c == '"' || c == '\'' || c == ')' || c == ']' ||
          c == '}' || c == '\0';
@@ -58,6 +57,36 @@ bool is_groups(std::string_view text, char separator, std::initializer_list<std:
   return text.empty();
 }
 
+// How many hexadecimal digits of two the text is with colons between; 0 where it is something else.
+std::size_t count_pairs(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (i % 3 == 2 ? text[i] != ':' : !is_hex(text[i])) return 0;
+  return text.size() % 3 == 2 ? text.size() / 3 + 1 : 0;
+}
+
+std::size_t leading_digits(std::string_view text) {
+  return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_hex) - text.begin());
+}
+
+// Whether digits without separators are a MAC address or a GUID. A number in decimal has no letter, and a small one,
+// or a mask, begins with zeros.
+bool is_identifier(std::string_view digits, bool prefixed) {
+  if ((digits.size() != 12 && digits.size() != 16) || digits.starts_with("000000")) return false;
+  if (leading_digits(digits) != digits.size()) return false;
+  return prefixed || std::any_of(digits.begin(), digits.end(), [](char c) { return c > '9'; });
+}
+
+// How long the part of a device's name is that stands before its MAC address or GUID, as udev makes such names; 0
+// where the text begins with no such name.
+std::size_t device_prefix_size(std::string_view text) {
+  for (const std::string_view prefix : {"enx", "ibx", "slx", "wlx", "wwx", "rocex", "iwx", "opax"}) {
+    if (!text.starts_with(prefix)) continue;
+    const std::size_t size = leading_digits(text.substr(prefix.size()));
+    return size == 12 || size == 16 ? prefix.size() : 0;
+  }
+  return 0;
+}
+
 template <std::size_t N>
 bool parse_address(std::string_view text, std::array<std::uint8_t, N>& out) {
   if (text.empty() || text.size() > 64) return false;
@@ -65,6 +94,15 @@ bool parse_address(std::string_view text, std::array<std::uint8_t, N>& out) {
 }
 
 std::string to_text(const std::array<std::uint8_t, 4>& a) { return fmt::format("{}.{}.{}.{}", a[0], a[1], a[2], a[3]); }
+
+// "5.8-" before "1.0.1.1" tells a version.
+bool ends_in_version(std::string_view before) {
+  if (before.empty() || (before.back() != '-' && before.back() != '_')) return false;
+  before.remove_suffix(1);
+  before.remove_prefix(before.find_last_not_of("0123456789.") + 1);
+  std::array<std::uint8_t, 4> address{};
+  return before.find('.') != std::string_view::npos && !parse_address(before, address);
+}
 
 // In the long form where the original was, as in a GID.
 std::string to_text(const std::array<std::uint8_t, 16>& a, bool whole) {
@@ -88,7 +126,9 @@ void Pseudonyms::add_host_name(std::string_view name) {
   const std::string stand_in = numbered("host", first);
   for (const std::string& each : {whole, first}) {
     known_.insert_or_assign("host " + each, stand_in);
-    if (each.size() >= 3 && std::find(host_names_.begin(), host_names_.end(), each) == host_names_.end())
+    // Digits alone are numbers wherever they stand.
+    if (each.size() >= 3 && each.find_first_not_of("0123456789") != std::string::npos &&
+        std::find(host_names_.begin(), host_names_.end(), each) == host_names_.end())
       host_names_.push_back(each);
   }
   // Longer ones first, so that none is replaced within another.
@@ -208,6 +248,54 @@ std::string Pseudonyms::mac(std::string_view value) {
       .first->second;
 }
 
+std::string Pseudonyms::digits(std::string_view value) {
+  if (value.size() == 16) {
+    const std::uint64_t number = parse_hex(value).value_or(0);
+    return number == ~std::uint64_t{0} ? std::string(value) : fmt::format("{:016x}", guid(number));
+  }
+  std::string out = mac(value);
+  std::erase(out, ':');
+  return out;
+}
+
+std::string Pseudonyms::hardware_address(std::string_view pairs) {
+  std::string bytes(pairs);
+  std::erase(bytes, ':');
+  std::string out;
+  if (bytes.size() == 16) {
+    out = digits(bytes);
+  } else if (bytes.size() == 40) {
+    // IPoIB: flags, number of a QP, GID.
+    std::array<std::uint8_t, 16> gid{};
+    for (std::size_t i = 0; i < gid.size(); ++i)
+      gid[i] = static_cast<std::uint8_t>(parse_hex(std::string_view(bytes).substr(8 + 2 * i, 2)).value_or(0));
+    out = bytes.substr(0, 8);
+    for (const std::uint8_t byte : network(gid)) out += fmt::format("{:02x}", byte);
+  } else {
+    const std::string stand_in = numbered("hardware", lower(bytes));
+    out = fmt::format("02{:0{}x}", std::stoull(stand_in.substr(stand_in.find('-') + 1)), bytes.size() - 2);
+  }
+  for (std::size_t at = out.size() - 2; at > 0; at -= 2) out.insert(at, 1, ':');
+  return out;
+}
+
+std::string Pseudonyms::device_names(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t size = i > 0 && is_letter_or_digit(text[i - 1]) ? 0 : device_prefix_size(text.substr(i));
+    if (size == 0) {
+      out += text[i++];
+      continue;
+    }
+    const std::size_t count = leading_digits(text.substr(i + size));
+    out += text.substr(i, size);
+    out += digits(text.substr(i + size, count));
+    i += size + count;
+  }
+  return out;
+}
+
 std::string Pseudonyms::name(std::string_view value) {
   value = trim(value);
   if (value.empty()) return {};
@@ -239,16 +327,20 @@ std::string Pseudonyms::with_host_names(std::string text) {
   return text;
 }
 
-std::string Pseudonyms::text(std::string_view text) {
+std::string Pseudonyms::text(std::string_view text) { return with_host_names(kernel_text(text)); }
+
+std::string Pseudonyms::kernel_text(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
     const std::string_view rest = text.substr(i);
-    if (i > 0 && is_word(text[i - 1])) {
+    if (i > 0 && is_letter_or_digit(text[i - 1])) {
       out += text[i++];
       continue;
     }
-    if (const std::size_t size = qualified_size(rest); size != 0) {
+    // "10.1.1.1-10.1.1.9" is two addresses, "my-traddr=" another word.
+    const bool within = i > 0 && is_word(text[i - 1]);
+    if (const std::size_t size = within ? 0 : qualified_size(rest); size != 0) {
       out += name(rest.substr(0, size));
       i += size;
       continue;
@@ -256,7 +348,7 @@ std::string Pseudonyms::text(std::string_view text) {
     // "traddr=storage.example": a name may stand for an address.
     bool taken = false;
     for (const std::string_view key : {"traddr=", "host_traddr=", "src_addr="}) {
-      if (!rest.starts_with(key)) continue;
+      if (within || !rest.starts_with(key)) continue;
       std::size_t size = key.size();
       while (size < rest.size() && !ends_name(rest[size])) ++size;
       out += key;
@@ -267,23 +359,34 @@ std::string Pseudonyms::text(std::string_view text) {
     }
     if (taken) continue;
     if (rest.size() >= 36 && is_groups(rest.substr(0, 36), '-', {8, 4, 4, 4, 12}) &&
-        (rest.size() == 36 || !is_word(rest[36]))) {
+        (rest.size() == 36 || !is_letter_or_digit(rest[36]))) {
       const std::string stand_in = numbered("uuid", rest.substr(0, 36));
       out += fmt::format("00000000-0000-4000-8000-{:012x}", std::stoull(stand_in.substr(5)));
       i += 36;
       continue;
     }
-    if (is_groups(rest.substr(0, 17), '-', {2, 2, 2, 2, 2, 2}) && (rest.size() == 17 || !is_word(rest[17]))) {
+    if (!within && is_groups(rest.substr(0, 17), '-', {2, 2, 2, 2, 2, 2}) &&
+        (rest.size() == 17 || !is_word(rest[17]))) {
       out += mac(rest.substr(0, 17));
       i += 17;
       continue;
     }
+    if (rest.starts_with("0x") || rest.starts_with("0X")) {
+      const std::size_t count = leading_digits(rest.substr(2));
+      const bool ends = rest.size() == count + 2 || !is_letter_or_digit(rest[count + 2]);
+      if (ends && is_identifier(rest.substr(2, count), true)) {
+        out += rest.substr(0, 2);
+        out += digits(rest.substr(2, count));
+        i += count + 2;
+        continue;
+      }
+    }
     std::size_t size = 0;
     while (size < rest.size() && (is_hex(rest[size]) || rest[size] == ':' || rest[size] == '.')) ++size;
     // What ends in another word is none.
-    if (size == 0 || (size < rest.size() && is_word(rest[size]))) {
+    if (size == 0 || (size < rest.size() && is_letter_or_digit(rest[size]))) {
       do out += text[i++];
-      while (i < text.size() && is_word(text[i - 1]) && is_word(text[i]));
+      while (i < text.size() && is_letter_or_digit(text[i - 1]) && is_letter_or_digit(text[i]));
       continue;
     }
     std::string_view run = rest.substr(0, size);
@@ -293,12 +396,18 @@ std::string Pseudonyms::text(std::string_view text) {
     const std::size_t colon = run.find(':');
     if (is_groups(run, ':', {2, 2, 2, 2, 2, 2}) || is_groups(run, '.', {4, 4, 4})) {
       out += mac(run);
+    } else if (count_pairs(run) >= 8) {
+      out += hardware_address(run);
+    } else if (is_identifier(run, false)) {
+      out += digits(run);
     } else if (is_groups(run, ':', {4, 4, 4, 4})) {
       std::string digits(run);
       std::erase(digits, ':');
       const std::uint64_t value = guid(parse_hex(digits).value_or(0));
       out += fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", value >> 48, value >> 32 & 0xffff, value >> 16 & 0xffff,
                          value & 0xffff);
+    } else if (ends_in_version(text.substr(0, i))) {
+      out += run;
     } else if (parse_address(run, v4)) {
       out += to_text(network(v4));
     } else if (colon != std::string_view::npos && parse_address(run.substr(0, colon), v4)) {
@@ -311,7 +420,7 @@ std::string Pseudonyms::text(std::string_view text) {
     }
     i += run.size();
   }
-  return with_host_names(std::move(out));
+  return device_names(out);
 }
 
 }  // namespace roce

@@ -18,11 +18,16 @@ namespace roce {
 // Not thread-safe.
 class Pseudonyms {
  public:
-  // A name of a host: each occurrence of it as a word, in any case and with any domain, is replaced from now on.
+  // A name of a host: in free text each occurrence of it as a word, in any case and with any domain, is replaced from
+  // now on, unless it is digits alone.
   void add_host_name(std::string_view name);
 
   // Free text: addresses (IPv4, IPv6, GID, MAC), GUIDs, UUIDs, NQNs, iSCSI names and known host names in it.
   std::string text(std::string_view text);
+  // The same for numbers and words of the kernel, where what is spelled like a host's name is none.
+  std::string kernel_text(std::string_view text);
+  // MAC addresses and GUIDs in names of devices alone ("enx0c42a1123456"), as kernel_text() does it with the others.
+  std::string device_names(std::string_view text);
 
   // A whole value of which the reader knows what it is. Empty ones stay so.
   std::string name(
@@ -41,6 +46,8 @@ class Pseudonyms {
  private:
   std::string numbered(std::string_view kind, std::string_view value);
   std::string mac(std::string_view value);
+  std::string digits(std::string_view value);            // 12 of a MAC address, 16 of a GUID
+  std::string hardware_address(std::string_view pairs);  // of eight bytes or more
   bool flip(std::string_view family, const std::uint8_t* bytes, unsigned bit);
   std::string with_host_names(std::string text);
 

@@ -22,8 +22,10 @@ namespace roce {
 namespace {
 
 constexpr std::size_t kMaxPath = 2048;
-constexpr std::size_t kMaxDepth = 32;  // twice as deep as a function behind several PCIe switches
-constexpr int kMaxLinks = 40;          // one after the other, as the kernel has it
+constexpr std::size_t kMaxDepth = 32;    // twice as deep as a function behind several PCIe switches
+constexpr std::size_t kMaxTarget = 512;  // of a link
+constexpr std::size_t kMaxSteps = 8;     // of the way of a link, for each file of the limit
+constexpr int kMaxLinks = 40;            // one after the other, as the kernel has it
 constexpr std::size_t kBlock = 65536;
 
 struct CloseArchive {
@@ -94,6 +96,12 @@ class Unpacker {
     return fail(ErrorKind::kMalformed, name_ + ": " + (why != nullptr ? why : "cannot be read as a tar file"));
   }
 
+  Result<void> count_bytes(std::size_t more) {
+    bytes_ += more;
+    if (bytes_ > limits_.bytes) return fail(ErrorKind::kMalformed, name_ + ": too large");
+    return {};
+  }
+
   // Of files, links and folders, whether the archive names the folder or not.
   Result<void> count(std::size_t more) {
     entries_ += more;
@@ -105,6 +113,7 @@ class Unpacker {
     const char* raw = archive_entry_pathname(entry);
     if (raw == nullptr) return fail(ErrorKind::kMalformed, name_ + ": an entry without a name");
     const std::string_view text(raw);
+    ROCE_TRY_VOID(count_bytes(text.size()));
     const auto type = archive_entry_filetype(entry);
     if (type == AE_IFDIR && (text == "." || text == "./")) return {};
     auto path = path_within(text);
@@ -120,8 +129,14 @@ class Unpacker {
     if (type == AE_IFDIR) return {};
     if (type == AE_IFLNK) {
       const char* target = archive_entry_symlink(entry);
-      if (target == nullptr || *target == '\0' || *target == '/' || std::string_view(target).size() > kMaxPath)
-        return leads_out(*path);
+      if (target == nullptr || *target == '\0' || *target == '/') return leads_out(*path);
+      const std::size_t size = std::string_view(target).size();
+      if (size > kMaxTarget)
+        return fail(ErrorKind::kMalformed, name_ + ": the target of the link " + *path + " is too long");
+      ROCE_TRY_VOID(count_bytes(size));
+      // They are held in memory.
+      link_bytes_ += path->size() + size;
+      if (link_bytes_ > limits_.bytes / 8) return fail(ErrorKind::kMalformed, name_ + ": too many links");
       links_.push_back({*path, target});
       return {};
     }
@@ -139,8 +154,7 @@ class Unpacker {
       const la_ssize_t n = archive_read_data(tar, block.data(), block.size());
       if (n == 0) return {};
       if (n < 0) return broken(tar);
-      bytes_ += static_cast<std::size_t>(n);
-      if (bytes_ > limits_.bytes) return fail(ErrorKind::kMalformed, name_ + ": too large");
+      ROCE_TRY_VOID(count_bytes(static_cast<std::size_t>(n)));
       for (la_ssize_t done = 0; done < n;) {
         const ssize_t written = ::write(file.get(), block.data() + done, static_cast<std::size_t>(n - done));
         if (written < 0 && errno != EINTR) return fail_errno(errno, full);
@@ -165,9 +179,11 @@ class Unpacker {
     int links = 1;
     bool absent = false;
     for (std::string_view rest = way; !rest.empty();) {
-      const std::string_view part = take_part(rest);
+      // Parts that lead nowhere take their time too.
+      const std::string_view part = rest.substr(0, rest.find('/'));
+      rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+      if (++steps_ > kMaxSteps * limits_.entries) return fail(ErrorKind::kMalformed, name_ + ": too many links");
       if (part.empty() || part == ".") continue;
-      if (++steps_ > kMaxDepth * limits_.entries) return fail(ErrorKind::kMalformed, name_ + ": too many links");
       if (part == "..") {
         if (absent || at.empty()) return leads_out(link.path);
         at.resize(at.find('/') == std::string::npos ? 0 : at.rfind('/'));
@@ -198,6 +214,7 @@ class Unpacker {
   const std::string name_;
   const RecordingLimits limits_;
   std::size_t bytes_ = 0;
+  std::size_t link_bytes_ = 0;
   std::size_t entries_ = 0;
   std::size_t steps_ = 0;  // on the ways of all links
   std::vector<Link> links_;

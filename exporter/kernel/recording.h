@@ -16,7 +16,7 @@
 namespace roce {
 
 struct RecordingLimits {
-  std::size_t bytes = std::size_t{512} << 20;  // of all files, unpacked
+  std::size_t bytes = std::size_t{512} << 20;  // of all files, unpacked, with their paths and the targets of links
   std::size_t entries = 200000;                // files, links, and folders, named or not
 };
 

@@ -178,6 +178,74 @@ TEST_F(CaptureTest, NamesAreReplacedAlikeInAllFiles) {
   EXPECT_THAT(sink_.files["proc/self/mountstats"], Not(HasSubstr("tcp")));
 }
 
+TEST_F(CaptureTest, AHostCalledAsTheKernelSpeaksChangesNothing) {
+  const std::string port = "sys/class/infiniband/mlx5_0/ports/1/";
+  const std::map<std::string, std::string> kept = {
+      {port + "state", "4: ACTIVE\n"},
+      {port + "counters/port_rcv_data", "1000\n"},
+      {port + "hw_counters/out_of_buffer", "1000\n"},
+      {"sys/class/nvme/nvme0/transport", "rdma\n"},
+      {"sys/class/nvme/nvme0/address", "trsvcid=1000,x=rdma\n"},
+      {"proc/net/bonding/bond0", "Currently Active Slave: rdma\nSpeed: 1000 Mbps\n"},
+      {"proc/self/mountstats",
+       "device /path-1:/path-2 mounted on /path-2 with fstype nfs statvers=1.1\n\topts:\trw,proto=rdma\n"}};
+  for (const auto& [path, text] : kept) tree_.write(path, text);
+  CaptureOptions options = all();
+  options.host_names = {"1000", "rdma.acme.example"};
+  tree_.write("proc/sys/kernel/hostname", "active\n");
+  take(options);
+  for (const auto& [path, text] : kept) {
+    if (path == "proc/self/mountstats") continue;
+    EXPECT_EQ(sink_.files[path], text) << path;
+  }
+  EXPECT_THAT(sink_.files["proc/self/mountstats"], HasSubstr("rw,proto=rdma\n"));
+  EXPECT_THAT(sink_.files["proc/sys/kernel/hostname"], testing::StartsWith("host-"));
+}
+
+TEST_F(CaptureTest, AddressesInNamesOfDevicesAreReplacedAlike) {
+  tree_.write("sys/devices/a/net/enx0c42a1123456/mtu", "1500\n");
+  tree_.link("sys/class/net/enx0c42a1123456", "../../devices/a/net/enx0c42a1123456");
+  tree_.write("sys/class/net/bond0/bonding/slaves", "enx0c42a1123456\n");
+  tree_.link("sys/class/net/bond0/lower_enx0c42a1123456", "../../../devices/a/net/enx0c42a1123456");
+  tree_.write("proc/net/bonding/bond0", "Permanent HW addr: 0c:42:a1:12:34:56\n");
+  tree_.write("proc/net/route",
+              "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+              "enx0c42a1123456\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n");
+  tree_.write("sys/class/infiniband/rocexe41d2d0300abcdef/ports/1/state", "4: ACTIVE\n");
+  tree_.write("sys/class/infiniband/rocexe41d2d0300abcdef/node_guid", "e41d:2d03:00ab:cdef\n");
+  tree_.write("recorded/rdma/dev.json", R"([{"ifindex":0,"ifname":"rocexe41d2d0300abcdef"}])");
+  auto host = std::make_shared<Host>(*tree_.host());
+  auto rdma = open_rdma_recording(tree_.path("recorded"));
+  ASSERT_TRUE(rdma);
+  host->rdma = std::move(*rdma);
+  ASSERT_TRUE(capture(*host, {}, all(), sink_));
+  std::string mac = sink_.files["proc/net/bonding/bond0"].substr(19, 17);
+  std::erase(mac, ':');
+  const std::string netdev = "enx" + mac;
+  EXPECT_NE(mac, "0c42a1123456");
+  EXPECT_EQ(sink_.links["sys/class/net/" + netdev], "../../devices/a/net/" + netdev);
+  EXPECT_EQ(sink_.links["sys/class/net/bond0/lower_" + netdev], "../../../devices/a/net/" + netdev);
+  EXPECT_EQ(sink_.files["sys/devices/a/net/" + netdev + "/mtu"], "1500\n");
+  EXPECT_EQ(sink_.files["sys/class/net/bond0/bonding/slaves"], netdev + "\n");
+  EXPECT_THAT(sink_.files["proc/net/route"], HasSubstr("\n" + netdev + "\t"));
+  const auto json = sink_.files["rdma/dev.json"];
+  const std::size_t at = json.find("rocex");
+  ASSERT_NE(at, std::string::npos) << json;
+  const std::string device = json.substr(at, 21);
+  std::string guid = sink_.files["sys/class/infiniband/" + device + "/node_guid"];
+  std::erase(guid, ':');
+  EXPECT_EQ(guid, device.substr(5) + "\n");
+  EXPECT_THAT(sink_.files, Contains(Key("sys/class/infiniband/" + device + "/ports/1/state")));
+  std::vector<std::pair<std::string, std::string>> all_text(sink_.files.begin(), sink_.files.end());
+  all_text.insert(all_text.end(), sink_.links.begin(), sink_.links.end());
+  for (const auto& [path, count] : sink_.folders) all_text.emplace_back(path, "");
+  for (const auto& [path, text] : all_text)
+    for (const char* secret : {"0c42a1123456", "e41d2d0300abcdef"}) {
+      EXPECT_THAT(text, Not(HasSubstr(secret))) << path;
+      EXPECT_THAT(path, Not(HasSubstr(secret)));
+    }
+}
+
 TEST_F(CaptureTest, NamesOfStorageAreReplacedWhole) {
   const std::string made = "nqn.2014.08.org.nvmexpress:13441344        17431A1B2C3DMicron_9300";
   const std::string subsystem = "sys/class/nvme-subsystem/nvme-subsys";
@@ -384,6 +452,21 @@ TEST(CaptureSinkTest, IsForNobodyElsesEyes) {
   for (const auto& entry : fs::recursive_directory_iterator(top.path()))
     EXPECT_EQ(entry.status().permissions() & (fs::perms::group_all | fs::perms::others_all), fs::perms::none)
         << entry.path();
+}
+
+TEST(CaptureSinkTest, WhatIsLeftOfAnotherIsNotWrittenTo) {
+  namespace fs = std::filesystem;
+  const TempDirectory top;
+  const fs::path part = top.path() / "x.tar.part";
+  std::ofstream(part) << "old";
+  fs::permissions(part, fs::perms::all);
+  fs::create_hard_link(part, top.path() / "other");
+  auto sink = CaptureSink::open((top.path() / "x.tar").string());
+  ASSERT_TRUE(sink) << sink.error().message();
+  ASSERT_TRUE((*sink)->file("sys/a", "1\n"));
+  ASSERT_TRUE((*sink)->finish());
+  EXPECT_EQ(fs::status(top.path() / "x.tar").permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_EQ(fs::file_size(top.path() / "other"), 3U);
 }
 
 TEST(CaptureSinkTest, AFolderMustBeEmpty) {

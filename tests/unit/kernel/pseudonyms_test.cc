@@ -123,6 +123,71 @@ TEST(PseudonymsTest, MacAddressesInEverySpelling) {
   EXPECT_EQ(names.text("ff:ff:ff:ff:ff:ff 00-00-00-00-00-00"), "ff:ff:ff:ff:ff:ff 00-00-00-00-00-00");
 }
 
+TEST(PseudonymsTest, LongHardwareAddresses) {
+  Pseudonyms names;
+  // Of IPoIB: the GID at its end is the one that other files tell.
+  const std::string gid = names.text("fe80:0000:0000:0000:e41d:2d03:00ab:cdef");
+  std::string pairs = "80:00:02:08";
+  for (std::size_t i = 0; i < gid.size(); i += 5) pairs += ":" + gid.substr(i, 2) + ":" + gid.substr(i + 2, 2);
+  EXPECT_EQ(names.text("Permanent HW addr: 80:00:02:08:fe:80:00:00:00:00:00:00:e4:1d:2d:03:00:ab:cd:ef\n"),
+            "Permanent HW addr: " + pairs + "\n");
+  EXPECT_NE(gid, "fe80:0000:0000:0000:e41d:2d03:00ab:cdef");
+  const std::string guid = names.text("e41d:2d03:00ab:cdef");
+  std::string of_guid;
+  for (std::size_t i = 0; i < guid.size(); i += 5)
+    of_guid += (i == 0 ? "" : ":") + guid.substr(i, 2) + ":" + guid.substr(i + 2, 2);
+  EXPECT_EQ(names.text("x e4:1d:2d:03:00:ab:cd:ef"), "x " + of_guid);
+  const std::string ten = names.text("e4:1d:2d:03:00:ab:cd:ef:01:02");
+  EXPECT_THAT(ten, MatchesRegex("02(:[0-9a-f]{2}){9}"));
+  EXPECT_THAT(ten, Not(HasSubstr("1d:2d")));
+  EXPECT_EQ(names.text("E4:1D:2D:03:00:AB:CD:EF:01:02"), ten);
+  EXPECT_NE(names.text("e4:1d:2d:03:00:ab:cd:ef:01:03"), ten);
+}
+
+TEST(PseudonymsTest, AddressesNextToDashes) {
+  Pseudonyms names;
+  const std::string first = names.text("10.1.1.1");
+  const std::string last = names.text("10.1.1.9");
+  EXPECT_EQ(names.text("10.1.1.1-10.1.1.9"), first + "-" + last);
+  EXPECT_EQ(names.text("10.1.1.1_x eth0_10.1.1.9 -10.1.1.1"), first + "_x eth0_" + last + " -" + first);
+  EXPECT_EQ(names.text("x_0c:42:a1:12:34:56-y"), "x_" + names.text("0c:42:a1:12:34:56") + "-y");
+  for (const std::string same :
+       {"OFED-5.8-1.0.1.1", "v5.15.0.101-generic", "28.40.1000-x", "pci-0000:3b:00.1-x", "my-traddr=x", "a_b-c"})
+    EXPECT_EQ(names.text(same), same);
+}
+
+TEST(PseudonymsTest, IdentifiersWithoutSeparators) {
+  Pseudonyms names;
+  const auto plain = [&names](const std::string& text) {
+    std::string out = names.text(text);
+    std::erase(out, ':');
+    return out;
+  };
+  const std::string guid = plain("e41d:2d03:00ab:cdef");
+  const std::string mac = plain("0c:42:a1:12:34:56");
+  EXPECT_EQ(names.text("0xe41d2d0300abcdef\n"), "0x" + guid + "\n");
+  EXPECT_EQ(names.text("e41d2d0300abcdef E41D2D0300ABCDEF, x_e41d2d0300abcdef"), guid + " " + guid + ", x_" + guid);
+  EXPECT_EQ(names.text("mac=0c42a1123456: 0X0C42A1123456"), "mac=" + mac + ": 0X" + mac);
+  EXPECT_EQ(names.text("0x5065990310123456"), "0x" + plain("5065:9903:1012:3456")) << "digits alone";
+  EXPECT_EQ(names.device_names("enx0c42a1123456 e41d2d0300abcdef"), "enx" + mac + " e41d2d0300abcdef");
+  EXPECT_EQ(names.text("lower_enx0c42a1123456\nenx0c42a1123456.100"), "lower_enx" + mac + "\nenx" + mac + ".100");
+  EXPECT_EQ(names.text("\"rocexe41d2d0300abcdef\" ibxe41d2d0300abcdef/1"), "\"rocex" + guid + "\" ibx" + guid + "/1");
+  for (const std::string same :
+       {"123456789012 1234567890123456", "0x0000000000000000 0xffffffffffffffff 0x00000000000000ff", "ffffffffffff",
+        "0c42a11234567", "x0c42a1123456", "0c42a1123456x", "enx0c42a11234567", "enx0c42", "tenx0c42a1123456",
+        "0x15b3 0x1003", "00000000 0000000a 00000b3c"})
+    EXPECT_EQ(names.text(same), same);
+}
+
+TEST(PseudonymsTest, HostNamesAreNotWordsOfTheKernel) {
+  Pseudonyms names;
+  for (const std::string name : {"1000", "active", "rdma"}) names.add_host_name(name);
+  EXPECT_EQ(names.kernel_text("4: ACTIVE 1000 rdma"), "4: ACTIVE 1000 rdma");
+  EXPECT_THAT(names.text("4: ACTIVE 1000"), MatchesRegex("4: host-[0-9]+ 1000"));
+  EXPECT_THAT(names.host("1000"), MatchesRegex("host-[0-9]+"));
+  EXPECT_NE(names.kernel_text("192.0.2.9 e41d:2d03:00ab:cdef"), "192.0.2.9 e41d:2d03:00ab:cdef");
+}
+
 TEST(PseudonymsTest, WholeValues) {
   Pseudonyms names;
   EXPECT_EQ(names.serial(""), "");

@@ -155,6 +155,35 @@ TEST_F(RecordingTest, IsBounded) {
   EXPECT_NE(why({{std::string(3000, 'x')}}), "");
 }
 
+TEST_F(RecordingTest, WaysOfLinksAreBounded) {
+  std::string dots;
+  for (int i = 0; i < 200; ++i) dots += "./";
+  EXPECT_EQ(why({{"a/f", AE_IFREG, "x"}, {"l", AE_IFLNK, "./a/./f"}, {"l2", AE_IFLNK, "a//f"}}, {8000, 5}), "");
+  EXPECT_THAT(why({{"a/f", AE_IFREG, "x"}, {"l", AE_IFLNK, dots + "a/f"}}, {8000, 5}),
+              testing::HasSubstr("too many links"));
+  EXPECT_THAT(why({{"a/f", AE_IFREG, "x"}, {"l", AE_IFLNK, "a" + std::string(200, '/') + "f"}}, {8000, 5}),
+              testing::HasSubstr("too many links"));
+}
+
+TEST_F(RecordingTest, PathsAndTargetsCountAsContentDoes) {
+  const std::string part(200, 'p');
+  EXPECT_EQ(why({{"1" + part}, {"2" + part}}, {500, 10}), "");
+  EXPECT_THAT(why({{"1" + part}, {"2" + part}, {"3" + part}}, {500, 10}), testing::HasSubstr("too large"));
+  EXPECT_THAT(why({{"1" + part}, {"2" + part}, {"l", AE_IFLNK, "1" + part}}, {500, 10}),
+              testing::HasSubstr("too large"));
+  // Links are held in memory, for which there is less room.
+  EXPECT_EQ(why({{"l", AE_IFLNK, part}}, {8000, 10}), "");
+  EXPECT_THAT(why({{"1", AE_IFLNK, part},
+                   {"2", AE_IFLNK, part},
+                   {"3", AE_IFLNK, part},
+                   {"4", AE_IFLNK, part},
+                   {"5", AE_IFLNK, part}},
+                  {8000, 10}),
+              testing::HasSubstr("too many links"));
+  EXPECT_EQ(why({{"l", AE_IFLNK, part + "/" + part}}), "");
+  EXPECT_THAT(why({{"l", AE_IFLNK, part + "/" + part + "/" + part}}), testing::HasSubstr("too long"));
+}
+
 TEST_F(RecordingTest, FoldersCountAsFilesDo) {
   std::vector<Entry> deep;
   for (int i = 0; i < 20; ++i) {
