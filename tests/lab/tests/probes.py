@@ -126,8 +126,8 @@ def loss():
     netem(1, "loss", "25%")
     try:
         mine, other = Moved(1), Moved(2)
-        core.until("losses", lambda: mine.look().by("roce_probe_failures_total", reason="timeout") >= 8
-                   and other.look().by("roce_probe_failures_total", reason="timeout") >= 4, 90)
+        # So many that their distance is known: of two losses nobody can say soon that they are over.
+        core.until("losses", lambda: all(m.look().by("roce_probe_failures_total", reason="timeout", qos=c) >= 8 for m in (mine, other) for c in CLASSES), 150)
         core.until("both call the peer lossy", lambda: peer_state(1) in (["lossy"], ["down"]) and peer_state(2) in (["lossy"], ["down"]), 60)
         mine.look()
         out, lost = mine.by("roce_probe_sent_total"), mine.by("roce_probe_failures_total", reason="timeout")
