@@ -135,7 +135,7 @@ web::Response answer_metrics(const Readers& readers, const web::Request& request
     out.add(metric::storage_read, {name}, to_histogram(state.latency));
     out.add(metric::storage_reads, {name}, state.reads);
     out.add(metric::storage_skipped, {name}, state.skipped);
-    out.add(metric::storage_in_flight, {name}, state.in_flight_seconds);
+    if (state.in_flight_seconds) out.add(metric::storage_in_flight, {name}, *state.in_flight_seconds);
     for (std::size_t i = 0; i < state.failures.size(); ++i)
       out.add(metric::storage_failures, {name, to_string(static_cast<ReadFailure>(i))}, state.failures[i]);
   }

@@ -119,8 +119,8 @@ struct NamespaceReader::Shared {
   std::atomic<std::uint64_t> reads{0}, skipped{0}, begun{0};
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(ReadFailure::kCount_)> failures{};
 
-  bool may_be_other = false;  // of the thread alone: it was open or absent before
-  std::atomic<bool> shut_out{false};
+  bool may_be_other = false;                           // of the thread alone: it was open or absent before
+  std::atomic<bool> shut_out{false}, not_open{false};  // not_open: the last opening failed
 
   mutable std::mutex mutex;
   std::condition_variable woken;
@@ -190,9 +190,13 @@ struct NamespaceReader::Shared {
       }
       skipped.fetch_add(schedule.advance(now_ns()));
       begun.store(now_ns());
-      if (file.fd < 0 && !open(file, blocks)) {
-        begun.store(0);
-        continue;
+      if (file.fd < 0) {
+        const bool opened = open(file, blocks);
+        not_open.store(!opened);
+        if (!opened) {
+          begun.store(0);
+          continue;
+        }
       }
       const auto offset = static_cast<off_t>(random.below(blocks) * kBytes);
       reads.fetch_add(1);
@@ -261,6 +265,8 @@ NamespaceReader::State NamespaceReader::state() const {
   if (const std::uint64_t begun = shared_->begun.load(); begun != 0) {
     const std::uint64_t now = now_ns();
     out.in_flight_seconds = now > begun ? static_cast<double>(now - begun) * 1e-9 : 0;
+  } else if (shared_->not_open.load()) {
+    out.in_flight_seconds.reset();
   }
   return out;
 }

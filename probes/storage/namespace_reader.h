@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -40,7 +41,9 @@ class NamespaceReader {
     std::uint64_t reads = 0;    // begun
     std::uint64_t skipped = 0;  // not begun since the one before was under way
     std::array<std::uint64_t, static_cast<std::size_t>(ReadFailure::kCount_)> failures{};
-    double in_flight_seconds = 0;  // how long the read under way has taken, or opening for it; 0: none is
+    // How long the read under way has taken, or opening for it; 0: none is. Nothing where the last opening failed: no
+    // read is under way then, and none could be, which a 0 would call well.
+    std::optional<double> in_flight_seconds = 0;
     // It was open or absent before, and what has its name now may not be opened: the fence of a service is for the
     // device that was there when the service began, and one that came back with another number is another one.
     bool shut_out = false;

@@ -331,6 +331,8 @@ def fleet():
         reader = {"job": "roce_storage_probe", "instance": f"{host}:14793", "host": host}
         f.histogram(reader, "roce_storage_probe_read_duration_seconds", 1, {5: 0.2, 6: 0.97, 7: 0.998, 8: 1.0}, {"node1": {}, "node2": {7: 0.3, 8: 0.9, 9: 1.0}}.get(host), namespace="nvme2n1")
         f.gauge(reader, "roce_storage_probe_in_flight_seconds", 0, 47 if host == "node1" else None, namespace="nvme2n1")
+        for reason in ("absent", "denied", "io", "other"):
+            f.count(reader, "roce_storage_probe_failures_total", 0, 0.1 if host == "node2" and reason == "io" else None, namespace="nvme2n1", reason=reason)
         f.gauge(reader, "roce_storage_probe_namespace_info", 1, namespace="nvme2n1", block_device="nvme2n1", subsystem="nqn.2024-01.org.example:a")
         f.gauge(reader, "roce_storage_probe_build_info", 1, version="1.0.0", revision="abc1234", compiler="gcc 12.2")
         f.gauge(reader, "up", 1)
