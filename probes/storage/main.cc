@@ -14,6 +14,7 @@
 #include <exception>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "exporter/base/log.h"
 #include "exporter/base/version.h"
@@ -205,9 +206,12 @@ int run(int argc, char** argv) {
   constexpr timespec kPause{1, 0};
   while (sigtimedwait(&signals, nullptr, &kPause) < 0) {
     // The devices that a service may open are those of its start; systemd starts it anew.
-    if (!service || std::none_of(readers.begin(), readers.end(), [](const auto& r) { return r->state().shut_out; }))
-      continue;
+    if (!service) continue;
+    std::vector<NamespaceReader::State> states;
+    for (const auto& reader : readers) states.push_back(reader->state());
+    if (!should_start_anew(states)) continue;
     log::error("a namespace came as a device that this service may not open: it ends to be started anew");
+    (*server)->stop(std::chrono::seconds(2));  // what hangs from now on keeps the process, but not its port
     leave(1);
   }
   sd_notify(0, "STOPPING=1");

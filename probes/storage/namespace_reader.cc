@@ -271,4 +271,10 @@ NamespaceReader::State NamespaceReader::state() const {
   return out;
 }
 
+bool should_start_anew(const std::vector<NamespaceReader::State>& states) {
+  const auto hangs = [](const NamespaceReader::State& state) { return state.in_flight_seconds.value_or(0) > 1; };
+  const auto shut_out = [](const NamespaceReader::State& state) { return state.shut_out; };
+  return std::any_of(states.begin(), states.end(), shut_out) && std::none_of(states.begin(), states.end(), hangs);
+}
+
 }  // namespace roce::probe

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "exporter/base/result.h"
 #include "probes/measure/latency_histogram.h"
@@ -65,5 +66,9 @@ class NamespaceReader {
   struct Shared;
   std::shared_ptr<Shared> shared_;
 };
+
+// Whether a service has to end so that systemd begins it with the devices that are there now. Not while a read hangs:
+// the process would stay until the kernel lets go of it, and the one begun in its place would stand beside it.
+bool should_start_anew(const std::vector<NamespaceReader::State>& states);
 
 }  // namespace roce::probe

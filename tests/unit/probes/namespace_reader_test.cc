@@ -179,5 +179,19 @@ TEST(NamespaceReader, OneThatIsNotThereIsCountedAndLookedForAgain) {
   EXPECT_TRUE(soon([&] { return !reader.state().in_flight_seconds; })) << "a 0 would say that all is well";
 }
 
+TEST(ShouldStartAnew, WhereOneIsShutOutAndNoneHangs) {
+  NamespaceReader::State well, out, slow, hangs;
+  out.shut_out = true;
+  out.in_flight_seconds.reset();
+  slow.in_flight_seconds = 0.5;
+  hangs.in_flight_seconds = 1.5;
+  EXPECT_FALSE(should_start_anew({}));
+  EXPECT_FALSE(should_start_anew({well, hangs}));
+  EXPECT_TRUE(should_start_anew({well, out}));
+  EXPECT_TRUE(should_start_anew({slow, out}));
+  EXPECT_FALSE(should_start_anew({out, hangs}));
+  EXPECT_FALSE(should_start_anew({hangs, well, out}));
+}
+
 }  // namespace
 }  // namespace roce::probe
