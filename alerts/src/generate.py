@@ -46,6 +46,9 @@ PLACES = {
                   f'| query }}}}{{{{ . | first | label "{label}" }}}}{{{{ end }}}}' for label in ("device", "port")},
         "target_host": '{{ with printf "topk(1, count by (target_host) (last_over_time(instance_controller:roce_nvme_controller:place'
                                   '{instance=%q,subsystem=%q,target_host!=\\"\\"}[10m])))" $labels.instance $labels.subsystem | query }}{{ . | first | label "target_host" }}{{ end }}'},
+    # Of a namespace that the storage probe reads.
+    "read_place": {label: '{{ with printf "instance_namespace:roce_storage_probe:place{instance=%q,namespace=%q}" $labels.instance $labels.namespace '
+                          f'| query }}}}{{{{ . | first | label "{label}" }}}}{{{{ end }}}}' for label in ("subsystem", "device", "port", "target_host")},
     # A peer that a lost controller of this port points to.
     "port_peer": {"target_host": '{{ with printf "topk(1, count by (target_host) (last_over_time(instance_controller:roce_nvme_controller:place{instance=%q,target_host!=\\"\\"}[10m]) '
                                  'and on (instance, controller) last_over_time(instance_controller:roce_nvme_controller:link{instance=%q,device=%q,port=%q}[10m])))" '
