@@ -41,6 +41,9 @@ export const countOr0 = (bad, all) => `count(${bad}) or 0 * count(${all})`;
 
 // The sources of what rules make: there only while this Prometheus has the rules, without which nothing would ever be wrong.
 export const withRules = (all) => `${all} and on () ALERTS{alertname="Watchdog",alertstate="firing",component="exporter"}`;
+// What fires, a row an alert. Without the rules it is a row that says so: an empty table would say that nothing fires.
+export const fires = (by, where) =>
+  `sum by (${by}) (ALERTS{alertstate="firing",severity!="info",${where},alertname=~"Roce.*"}) or label_replace(sum(absent(ALERTS{alertname="Watchdog",alertstate="firing",component="exporter"})), "severity", "none", "", "")`;
 export const withRecord = (all, record) => `${all} and on () ${record}`;
 
 // Links ---------------------------------------------------------------------------------------------------------------
@@ -71,6 +74,8 @@ export function texts(values) {
   });
   return [{ type: 'value', options }];
 }
+
+export const level = () => ({ title: 'level', width: 90, texts: texts({ critical: ['critical', BAD], warning: ['warning', WARN], none: ['NO RULES', WARN] }) });
 
 /** [[GOOD], [1, BAD]]: the first from minus infinity. */
 const steps = (list) => new dashboard.ThresholdsConfigBuilder().mode('absolute').steps(list.map(([value, color]) => (color ? { value, color } : { value: null, color: value })));

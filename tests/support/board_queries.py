@@ -86,7 +86,12 @@ def without_rules(server):
             if panel["type"] == "stat" and re.search(r"\bALERTS\b|[a-z]:\w+:[a-z]", target["expr"]):
                 seen.add(f"{uid} {panel['title']}")
                 bad += [f"{uid} {panel['title']}: says {found} without any rule" for found in [ask(server, uid, panel, target, chosen(uid))] if found]
-    named = {"roce-fleet Critical alerts", "roce-fleet Warnings", "roce-fleet Ports down", "roce-fleet Hosts nobody reaches", "roce-mesh Hosts nobody reaches", "roce-mesh Ports that reach nobody"}
+            # Nor is a list of what fires empty then, where no number beside it tells.
+            if panel["title"] in ("What fires for this host", "What fires for this port"):
+                found = ask(server, uid, panel, target, chosen(uid))
+                seen.add(f"{uid} {panel['title']}")
+                bad += [f"{uid} {panel['title']}: says {found} without any rule"] if found != {"severity=none": "1"} else []
+    named = {"roce-host What fires for this host", "roce-port What fires for this port", "roce-fleet Critical alerts", "roce-fleet Warnings", "roce-fleet Ports down", "roce-fleet Hosts nobody reaches", "roce-mesh Hosts nobody reaches", "roce-mesh Ports that reach nobody"}
     return bad + [f"{name} does not stand on rules" for name in sorted(named - seen)]
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One host: its ports, its PCIe path, its memory, its programs. From here to one port, or to its storage.
 import { limit } from '../thresholds.mjs';
-import { allRunbooks, BAD, bars, board, choose, countOr0, events, GOOD, graph, HIDDEN, HOST, list, number, PROBER_HOST, row, runbook, texts, to, WARN } from '../parts.mjs';
+import { allRunbooks, BAD, bars, board, choose, countOr0, events, fires, GOOD, graph, HIDDEN, HOST, level, list, number, PROBER_HOST, row, runbook, texts, to, WARN } from '../parts.mjs';
 
 const NOT_READ = 'the exporter of this host does not answer, or reads no such thing there (exporter board: collectors).';
 const here = { instance: '${instance}' };
@@ -147,12 +147,12 @@ export default () =>
           w: 9, h: 8,
           tells: 'Alerts of this host that fire now.',
           bad: 'rows of level critical.',
-          empty: 'nothing fires; if Exporter above says DOWN, nothing is known.',
+          empty: 'nothing fires; if Exporter above says DOWN, nothing is known. NO RULES: this Prometheus has none of alerts/, nothing is known.',
           next: 'follow the name to its runbook.',
           noValue: 'nothing fires',
-          queries: ['sum by (severity, alertname, device, port) (ALERTS{alertstate="firing",severity!="info",host="$host",alertname=~"Roce.*"})'],
+          queries: [fires('severity, alertname, device, port', 'host="$host"')],
           columns: {
-            severity: { title: 'level', width: 90, texts: [{ type: 'value', options: { critical: { text: 'critical', color: BAD, index: 0 }, warning: { text: 'warning', color: WARN, index: 1 } } }] },
+            severity: level(),
             alertname: { title: 'alert', links: [allRunbooks()] },
             device: { title: 'device', width: 90 },
             port: { title: 'port', width: 60 },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One port: is the link there, is it congested, does it lose, is the cable going bad, is it set up right.
 import { limit } from '../thresholds.mjs';
-import { allRunbooks, BAD, board, choose, CLEAR, events, GOOD, graph, grown, grownBy, HIDDEN, list, number, PORT, row, runbook, texts, to, WARN } from '../parts.mjs';
+import { allRunbooks, BAD, board, choose, CLEAR, events, fires, GOOD, graph, grown, grownBy, HIDDEN, level, list, number, PORT, row, runbook, texts, to, WARN } from '../parts.mjs';
 
 const NO_COUNTER = 'this NIC or driver does not count it: see Counters that say nothing, at the end.';
 const host = to('Host', 'roce-host', { instance: '${instance}' });
@@ -89,12 +89,12 @@ export default () =>
           w: 12, h: 6,
           tells: 'Alerts of this port that fire now.',
           bad: 'rows of level critical.',
-          empty: 'nothing fires; if State above is empty, nothing is known.',
+          empty: 'nothing fires; if State above is empty, nothing is known. NO RULES: this Prometheus has none of alerts/, nothing is known.',
           next: 'follow the name to its runbook.',
           noValue: 'nothing fires',
-          queries: ['sum by (severity, alertname, priority, reason) (ALERTS{alertstate="firing",severity!="info",host="$host",device="$device",port="$port",alertname=~"Roce.*"})'],
+          queries: [fires('severity, alertname, priority, reason', 'host="$host",device="$device",port="$port"')],
           columns: {
-            severity: { title: 'level', width: 90, texts: [{ type: 'value', options: { critical: { text: 'critical', color: BAD, index: 0 }, warning: { text: 'warning', color: WARN, index: 1 } } }] },
+            severity: level(),
             alertname: { title: 'alert', links: [allRunbooks()] },
             priority: { title: 'priority', width: 80 },
             reason: { title: 'reason' },
