@@ -743,7 +743,9 @@ def nothing_left():
         for command in ("print", "check", "capture"):
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 args = [command, *([f"{top}/out.tar"] if command == "capture" else []), f"--replay={top}/many.tar.gz"]
-                with subprocess.Popen([exporter.binary(), *args], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+                # Under nohup(1) a program ignores SIGHUP, and so do those that it begins.
+                with subprocess.Popen([exporter.binary(), *args], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                      preexec_fn=lambda n=number: signal.signal(n, signal.SIG_DFL)) as process:
                     deadline = time.monotonic() + 20
                     while not os.listdir(f"{top}/tmp") and process.poll() is None and time.monotonic() < deadline:
                         time.sleep(0.005)

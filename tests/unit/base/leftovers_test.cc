@@ -59,6 +59,7 @@ TEST_F(LeftoversTest, GoWithTheProgramThatASignalEnds) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     EXPECT_EXIT(
         {
+          std::signal(signal, SIG_DFL);  // NOLINT: under nohup(1) it is not
           remove_leftovers_on_signals();
           make("folder");
           make("x.part");
