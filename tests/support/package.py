@@ -318,11 +318,14 @@ for unit in roce-exporter roce-prober; do
   [ -z "$(capabilities $unit)" ]
 done
 page 14792 | grep -q ^roce_prober_build_info
-page 14791 >/tmp/inside
-# The same program without any fence finds no collector more that works.
-setpriv --reuid=roce-exporter --regid=roce-exporter --clear-groups --bounding-set=-all roce_exporter print >/tmp/outside
-for file in inside outside; do grep -E '^roce_collector_(success|failure)' /tmp/$file | sort >/tmp/$file.collectors; done
-diff /tmp/outside.collectors /tmp/inside.collectors
+# The same program without any fence finds no collector more that works. One that was late on a busy machine is asked again.
+alike() {
+  page 14791 >/tmp/inside
+  setpriv --reuid=roce-exporter --regid=roce-exporter --clear-groups --bounding-set=-all roce_exporter print >/tmp/outside
+  for file in inside outside; do grep -E '^roce_collector_(success|failure)' /tmp/$file | sort >/tmp/$file.collectors; done
+  diff /tmp/outside.collectors /tmp/inside.collectors
+}
+alike || alike || alike
 roce_exporter check >/tmp/verdict || [ $? -lt 3 ]
 ! grep -q 'read twice' /tmp/verdict
 # Reloading, and a program that gives no sign of life.
@@ -382,11 +385,11 @@ def services():
         with open(os.path.join(trial, "script"), "w", encoding="utf-8") as f:
             f.write(TRIAL)
         open(os.path.join(trial, "out"), "w", encoding="utf-8").close()
-        said = command("timeout", "-k", "5", "150", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--ipc", "--uts", "--net", "--cgroup", "bash", "-c", BOOT, "boot", top, trial,
+        said = command("timeout", "-k", "5", "400", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--ipc", "--uts", "--net", "--cgroup", "bash", "-c", BOOT, "boot", top, trial,
                        check=False).stdout
         with open(os.path.join(trial, "out"), encoding="utf-8") as f:
             out = f.read()
-        expect(out.strip().endswith("well"), f"{said[-2000:]}\n{out[-6000:]}")
+        expect(out.strip().endswith("well"), f"{said[-2000:]}\n{out[:2000]}\n...\n{out[-4000:]}")
 
 
 def unit_text(name):
