@@ -211,8 +211,8 @@ std::string render_verdict_npd(const Verdict& verdict) {
 std::string render_verdict_tsv(const Verdict& verdict) {
   std::string out;
   for (const Finding& f : verdict.findings)
-    out += fmt::format("{}\t{}\t{}\t{}\t{}\n", to_string(f.severity), f.finding_class, f.id, plain(f.object),
-                       plain(f.found));
+    out += fmt::format("{}\t{}\t{}\t{}\t{}\n", to_string(f.severity), plain(f.finding_class), plain(f.id),
+                       plain(f.object), plain(f.found));
   return out;
 }
 
