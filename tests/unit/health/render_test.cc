@@ -45,7 +45,7 @@ TEST(RenderTest, TextFitsATerminalAndTellsEverything) {
 
 TEST(RenderTest, ForeignBytesDoNotMoveTheCursor) {
   Verdict v = sample();
-  v.findings[0].object = "evil\x1b[2J\nname\ttab";
+  v.findings[0].object = v.findings[0].finding_class = v.findings[0].id = "evil\x1b[2J\nname\ttab";
   for (const std::string& text :
        {render_verdict_text(v, {}), render_verdict_nagios(v), render_verdict_npd(v), render_verdict_tsv(v)}) {
     EXPECT_EQ(text.find('\x1b'), std::string::npos);
