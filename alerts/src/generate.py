@@ -107,7 +107,8 @@ def query(text, settings):
     return f'{{{{ with printf "{expr}" {" ".join("$labels." + n for n in names)} | query }}}}{{{{ {show} }}}}{{{{ else }}}}unknown{{{{ end }}}}'
 
 
-# Of the probes' histogram, in seconds: 1 us in half octaves, then doubled. Another number names no bucket.
+# Bounds of roce_probe_rtt_seconds from a quarter of a millisecond on; another number names no bucket. A test holds them
+# against probes/measure/latency_histogram.h.
 LATENCY_BOUNDS = ("0.000256", "0.000384", "0.000625", *(f"{0.00125 * 2 ** i:.10g}" for i in range(11)))
 
 

@@ -54,15 +54,37 @@ bool soon(Holds holds) {
   return false;
 }
 
+// Without the rights of root, which may open everything; of this thread and those that it begins.
+class Nobody {
+ public:
+  Nobody() { become(geteuid() == 0 ? 65534U : geteuid()); }
+  ~Nobody() { become(getuid()); }
+  Nobody(const Nobody&) = delete;
+  Nobody& operator=(const Nobody&) = delete;
+
+ private:
+  static void become(uid_t user) { EXPECT_EQ(syscall(SYS_setresuid, -1, user, -1), 0); }
+};
+
+// One whose namespace is this file, whatever it asks for.
+NamespaceReader reader_of(const fs::path& file) {
+  static std::string device;
+  device = file.string();
+  return {"n", "", "", std::chrono::milliseconds(5),
+          [](const std::string&, const std::string&, std::string_view) -> Result<Namespace> {
+            return Namespace{"n", device, "s"};
+          }};
+}
+
+void start_as_nobody(NamespaceReader& reader) {
+  const Nobody nobody;
+  reader.start();
+}
+
 TEST(NamespaceReader, ReadsAndTellsFailuresApart) {
   const fs::path file = file_for_direct_reads();
   write(file, std::string(64 * 4096, 'x'));
-  static std::string device;
-  device = file.string();
-  NamespaceReader reader("n", "", "", std::chrono::milliseconds(5),
-                         [](const std::string&, const std::string&, std::string_view) -> Result<Namespace> {
-                           return Namespace{"n", device, "s"};
-                         });
+  NamespaceReader reader = reader_of(file);
   reader.start();
   EXPECT_TRUE(soon([&] { return reader.state().latency.count >= 5; }));
   const auto state = reader.state();
@@ -82,32 +104,12 @@ TEST(NamespaceReader, ReadsAndTellsFailuresApart) {
   fs::remove(file);
 }
 
-// Without the rights of root, which may open everything; of this thread and those that it begins.
-class Nobody {
- public:
-  Nobody() { become(geteuid() == 0 ? 65534U : geteuid()); }
-  ~Nobody() { become(getuid()); }
-  Nobody(const Nobody&) = delete;
-  Nobody& operator=(const Nobody&) = delete;
-
- private:
-  static void become(uid_t user) { EXPECT_EQ(syscall(SYS_setresuid, -1, user, -1), 0); }
-};
-
 TEST(NamespaceReader, OneThatCameBackAndMayNotBeOpenedIsTold) {
   const fs::path file = file_for_direct_reads();
   write(file, std::string(64 * 4096, 'x'));
   fs::permissions(file, fs::perms::all);
-  static std::string device;
-  device = file.string();
-  NamespaceReader reader("n", "", "", std::chrono::milliseconds(5),
-                         [](const std::string&, const std::string&, std::string_view) -> Result<Namespace> {
-                           return Namespace{"n", device, "s"};
-                         });
-  {
-    const Nobody nobody;
-    reader.start();
-  }
+  NamespaceReader reader = reader_of(file);
+  start_as_nobody(reader);
   EXPECT_TRUE(soon([&] { return reader.state().latency.count >= 2; }));
   EXPECT_FALSE(reader.state().shut_out);
   const int before = open(file.c_str(), O_RDWR | O_CLOEXEC);
@@ -156,16 +158,8 @@ TEST(NamespaceReader, OneThatWasNeverOpenIsDeniedAndNoMore) {
   const fs::path file = file_for_direct_reads();
   write(file, std::string(64 * 4096, 'x'));
   fs::permissions(file, fs::perms::none);
-  static std::string device;
-  device = file.string();
-  NamespaceReader reader("n", "", "", std::chrono::milliseconds(5),
-                         [](const std::string&, const std::string&, std::string_view) -> Result<Namespace> {
-                           return Namespace{"n", device, "s"};
-                         });
-  {
-    const Nobody nobody;
-    reader.start();
-  }
+  NamespaceReader reader = reader_of(file);
+  start_as_nobody(reader);
   EXPECT_TRUE(soon([&] { return reader.state().failures[static_cast<std::size_t>(ReadFailure::kDenied)] >= 2; }));
   EXPECT_FALSE(reader.state().shut_out);
   fs::remove(file);
