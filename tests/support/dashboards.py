@@ -12,6 +12,7 @@ import board_data
 import board_drawing
 import board_queries
 import dashboard_lint
+import status_drawing
 from harness import BUILD, ROOT, Row, command, expect
 
 SOURCES = os.path.join(ROOT, "dashboards", "src")
@@ -91,6 +92,7 @@ def rows():
             Row("boards-queries", "every query of every panel on a healthy and a broken fleet", board_queries.check),
             Row("boards-drawn", "boards drawn by Grafana's packages: texts, colours, units", board_drawing.check),
             Row("boards-drawn-seeded", "wrong colours, texts and units are found in what is drawn", board_drawing.check_seeded),
+            Row("status-drawn", "the status page in Chromium: no error, no other host, axe-core, narrow and wide, dark and light, without scripts", status_drawing.check),
             Row("boards-drawn-15m", "boards over a quarter of an hour", lambda: board_drawing.check_range(900, "-15m", False), full_only=True),
             Row("boards-drawn-24h", "boards over a day", lambda: board_drawing.check_range(86400, "-24h", True), full_only=True)]
 
