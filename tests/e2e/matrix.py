@@ -249,7 +249,7 @@ SMOKE = ("B02", "F26", "F36", "F01", "F08", "F04")
 
 def rows(tag, full_only=False):
     def row(name, what, run, only_full=False):
-        return Row(f"{tag}-page-{name}", what, run, full_only=full_only or only_full, alone=True)
+        return Row(f"{tag}-{name}", what, run, full_only=full_only or only_full, alone=True)
     out = [row("smoke", f"{' '.join(SMOKE)} reach the receiver, or nobody", lambda: several(SMOKE, 5))]
     for fault in expectations():
         what = "pages nobody" if fault.startswith("B") else "reaches the receiver as the right alert on the right object"

@@ -124,7 +124,7 @@ def fault(name, check, where, found):
 
 def rows(tag, full_only=False):
     def row(name, what, run):
-        return Row(f"{tag}-check-{name}", what, run, full_only=full_only, alone=True)
+        return Row(f"{tag}-{name}", what, run, full_only=full_only, alone=True)
     return ([row("healthy", "check finds nothing on a healthy lab", lambda: [healthy(n) for n in (1, 2)] and None),
              row("alone", "check without a running exporter", alone)]
             + [row(f, f"check calls fault {f} {c}", lambda f=f, c=c, w=w, t=t: fault(f, c, w, t)) for f, c, w, t in FAULTS])

@@ -571,9 +571,9 @@ def core_rows(tag, full_only=False, soak=False):
         row("rename", "a device is renamed", rename),
         row("modules", "scrapes load no module", no_module_loaded),
         row("hang", "one device's firmware hangs, 50 scrapes", hang),
-        row("down-port", "a down port, 50 scrapes, kernel log", down_port_is_quiet),
+        row("down-port", "a down port, 50 scrapes, kernel log", down_port_is_quiet, only_full=True),
         row("refused", "refused reads", refused_reads),
-        row("prometheus", "Prometheus scrapes both nodes for 30 s", lambda: prometheus(30)),
+        row("prometheus", "Prometheus scrapes both nodes for 30 s", lambda: prometheus(30), only_full=True),
     ]
     if soak:
         rows.append(row("soak", "Prometheus scrapes both nodes for 10 minutes", lambda: prometheus(600), only_full=True))

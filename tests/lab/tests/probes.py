@@ -425,7 +425,7 @@ def storage_probe():
 
 def rows(tag, full_only=False):
     def row(name, what, run, only_full=False):
-        return Row(f"{tag}-probes-{name}", what, run, full_only=full_only or only_full, alone=True)
+        return Row(f"{tag}-{name}", what, run, full_only=full_only or only_full, alone=True)
     return [
         row("baseline", "probes between both nodes, nothing lost", baseline),
         row("loss", "a quarter is lost one way", loss, True),

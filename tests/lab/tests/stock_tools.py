@@ -596,5 +596,5 @@ def rows(tag, full_only=False):
         ("rtnl", "RTNL held for 10 s by one NIC", rtnl_held),
         ("unprivileged", "as the unit's own user", unprivileged),
     ]
-    long = ("sampler-ip-link",)
+    long = ("cgroups", "congestion", "nfs", "iser", "sampler-ip-link")
     return [Row(f"{tag}-{name}", what, run, full_only=full_only or name in long, alone=True) for name, what, run in table]
