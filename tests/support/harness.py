@@ -30,7 +30,11 @@ class Row:
     what: str
     run: object            # callable; raises Failed (or anything) when it falls short; may return a remark
     full_only: bool = False
+    ci_only: bool = False  # a full row, or several, do the same and more
     alone: bool = False    # measures time or uses the whole machine: not beside another row
+
+    def runs_in(self, full):
+        return not self.ci_only if full else not self.full_only
 
 
 @dataclasses.dataclass
@@ -91,7 +95,7 @@ def run_group(group, full, only=None, from_id=None, earlier=None, keep=None):
     say(f"== {group.name}: {group.what}")
     outcomes = []
     try:
-        rows = [r for r in group.rows() if (full or not r.full_only) and (only is None or r.id in only)]
+        rows = [r for r in group.rows() if r.runs_in(full) and (only is None or r.id in only)]
     except Exception as e:
         rows = []
         outcomes.append(Outcome(group.name, "list the rows", False, 0, str(e) if isinstance(e, Failed) else traceback.format_exc()))

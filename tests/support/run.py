@@ -26,7 +26,7 @@ def main(words):
         for g in groups.ALL:
             print(f"{g.name}: {g.what}")
             for r in g.rows():
-                print(f"  {r.id:<32} {r.what}{'  [full]' if r.full_only else ''}")
+                print(f"  {r.id:<32} {r.what}{'  [full]' if r.full_only else '  [CI]' if r.ci_only else ''}")
         return 0
     if any(w in ("-h", "--help") for w in words):
         with open(os.path.join(harness.ROOT, "tests", "run"), encoding="utf-8") as f:
@@ -61,8 +61,8 @@ def main(words):
     start, table, everything = time.monotonic(), [], []
     reached = from_id is None
     for g in selected:
-        if not any(full or not r.full_only for r in g.rows()):
-            continue  # nothing of it belongs to the CI tier
+        if not any(r.runs_in(full) for r in g.rows()):
+            continue  # nothing of it belongs to this tier
         if not reached:
             ids = [r.id for r in g.rows()]
             if from_id not in ids:

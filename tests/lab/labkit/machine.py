@@ -248,12 +248,12 @@ def forward(lab, node, guest_port):
     return forwards[str(guest_port)]
 
 
-def answers(lab, node, guest_port, timeout=10.0):
+def answers(lab, node, guest_port, timeout=20.0):
     """Whether that program serves /metrics."""
     port = lab["nodes"][str(node)]["forwards"][str(guest_port)]
     try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
-                f"http://127.0.0.1:{port}/metrics", timeout=timeout) as answer:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"X-Prometheus-Scrape-Timeout-Seconds": "10"})
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=timeout) as answer:
             answer.read()
             return answer.status == 200
     except (OSError, ValueError):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tests run on which machines of the lab, in the order in which these are booted."""
+import dataclasses
+
 import boards
 import check
 import core
@@ -22,7 +24,7 @@ def rows():
         return (core.core_rows(tag, full_only, soak=not full_only) + stock_tools.rows(tag, full_only) + fault_map.rows(tag, full_only=True))
 
     def in_ci(found):
-        return [r for r in found if not r.full_only]
+        return [dataclasses.replace(r, ci_only=True) for r in found if not r.full_only]
 
     out = made_faults.rows()
     out += boot("lab61", "kernel 6.1, up from nothing", lambda: core.up("6.1"),

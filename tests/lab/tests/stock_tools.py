@@ -200,7 +200,7 @@ def segments():
 
 def processes_and_qps():
     """A process that holds a verbs context: its limits as prlimit shows them, its QP as rdma shows it."""
-    inside(1, f"systemd-run -q --collect --unit lab-pingpong -p LimitMEMLOCK=1M:2M /usr/bin/ibv_rc_pingpong -d {SOFT} -g 1 -p 18700; sleep 2")
+    inside(1, f"systemd-run -q --collect --unit lab-pingpong -p LimitMEMLOCK=1M:2M /usr/bin/ibv_rc_pingpong -d {SOFT} -g $(. /usr/local/sbin/lab-common; gid_index {SOFT}) -p 18700; sleep 2")
     try:
         pid = inside(1, "systemctl show -p MainPID --value lab-pingpong").strip()
         restart(1)
@@ -321,7 +321,7 @@ def cgroups():
 
     inside(1, f"echo '+rdma +hugetlb' > /sys/fs/cgroup/cgroup.subtree_control; mkdir {dir_}; echo '{SOFT} hca_handle=5 hca_object=100' > {dir_}/rdma.max;"
               f" echo 4M > {dir_}/hugetlb.2MB.max; systemd-run -q --collect --unit lab-cgroup /bin/sh -c"
-              f" 'echo $$$$ > {dir_}/cgroup.procs; exec ibv_rc_pingpong -d {SOFT} -g 1 -p 18701'; sleep 2")
+              f" 'echo $$$$ > {dir_}/cgroup.procs; exec ibv_rc_pingpong -d {SOFT} -g '$(. /usr/local/sbin/lab-common; gid_index {SOFT})' -p 18701'; sleep 2")
     try:
         restart(1)
         page = fresh(1)
@@ -336,7 +336,7 @@ def cgroups():
         expect(value(page, f'roce_cgroup_rdma_limit{{device="{SOFT}",cgroup="/lab",resource="hca_handle"}}') == 9, "limit after the change")
         expect(value(page, 'roce_cgroup_hugetlb_limit_bytes{cgroup="/lab",size="2MB"}') == 8 << 20, "limit of huge pages after the change")
     finally:
-        inside(1, f"systemctl stop lab-cgroup; pkill -f 'pingpong -d {SOFT} -g 1 -p 18701'; sleep 1; rmdir {dir_}", check=False)
+        inside(1, f"systemctl stop lab-cgroup; pkill -f 'pingpong -d {SOFT} -g [0-9]+ -p 18701'; sleep 1; rmdir {dir_}", check=False)
     restart(1)
     expect(not fresh(1).find(Pattern('*{cgroup="/lab"}')), "series of a cgroup that is gone")
     return f"{compared} values equal"
