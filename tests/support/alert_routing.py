@@ -135,7 +135,10 @@ def scenarios():
         ("one-path-of-two", [real("RoceNvmeControllerDown"), real("RoceNvmeReconnects")], {"ticket": ["RoceNvmeControllerDown"]}),
         # Reads of the storage probe: held back by what explains them, at this end and at the far one, and by nothing else.
         ("target-removed-and-reads", [real("RoceNvmeNoPath", target_host=None), real("RoceStorageReadStuck"), real("RoceStorageReadFailing")], {"page": ["RoceNvmeNoPath"]}),
-        ("one-path-of-two-and-reads", [real("RoceNvmeControllerDown"), real("RoceStorageReadStuck"), real("RoceStorageReadFailing")], {"ticket": ["RoceNvmeControllerDown"]}),
+        ("one-path-of-two-and-reads", [real("RoceNvmeControllerDown"), real("RoceStorageReadStuck"), real("RoceStorageReadFailing")],
+         {"ticket": ["RoceNvmeControllerDown", "RoceStorageReadStuck", "RoceStorageReadFailing"]}),
+        ("no-path-to-the-namespace-and-reads", [real("RoceNvmeNamespaceNoPath"), real("RoceStorageReadStuck"), real("RoceStorageReadFailing")],
+         {"page": ["RoceNvmeNamespaceNoPath"]}),
         ("port-down-and-reads", [real("RocePortDown"), real("RoceStorageReadStuck", **here), real("RoceStorageReadFailing", **here)], {"page": ["RocePortDown"]}),
         ("port-down-at-the-target-and-reads", [real("RocePortDown", **there), real("RoceStorageReadStuck"), real("RoceStorageReadFailing")], {"page": ["RocePortDown"]}),
         ("peer-dead-and-reads", [real("RoceProbeTargetUnreachable", host="node2", target_host="node2"), real("RoceStorageReadStuck"), real("RoceStorageReadFailing")],
