@@ -22,16 +22,14 @@ no_netem() { tc qdisc delete dev eth0 root 2>&- || true; }
 # too: a kernel whose connect request is answered in vain waits for many minutes, and NVMe-oF with it.
 lose_rdma() {
     tc qdisc replace dev eth0 clsact
-    local side
     if [ "${1-}" = in ]; then  # the destination QP stands in the second word after the headers of IP and UDP
         tc filter add dev eth0 ingress protocol ip pref 1 u32 match ip protocol 17 0xff match u16 4791 0xffff at 22 \
             match u32 1 0xffffff at 32 action pass
     fi
-    for side in ingress egress; do
-        [ "$side" = ingress ] || [ "${1-}" != in ] || continue
-        tc filter replace dev eth0 $side protocol ip pref 2 handle 1 \
-            flower ip_proto udp dst_port 4791 action drop
-    done
+    tc filter replace dev eth0 ingress protocol ip pref 2 handle 1 flower ip_proto udp dst_port 4791 action drop
+    # On the way out "trap": rxe is told of a packet that is dropped there, and ends its QP 1 for it.
+    [ "${1-}" = in ] ||
+        tc filter replace dev eth0 egress protocol ip pref 2 handle 1 flower ip_proto udp dst_port 4791 action trap
 }
 find_rdma() { tc qdisc delete dev eth0 clsact 2>&- || true; }
 
