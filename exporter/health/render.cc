@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <utility>
 
+#include "exporter/config/text.h"
 #include "exporter/health/check.h"
 
 namespace roce {
@@ -38,10 +42,32 @@ std::string upper(std::string_view text) {
   return out;
 }
 
-// Foreign text without bytes that move the cursor or break the line.
+// Of a well-formed sequence of UTF-8.
+std::uint32_t code_point(std::string_view sequence) {
+  const auto first = static_cast<unsigned char>(sequence[0]);
+  std::uint32_t code = sequence.size() == 1 ? first : first & (0xFFU >> (sequence.size() + 1));
+  for (const char c : sequence.substr(1)) code = code << 6U | (static_cast<unsigned char>(c) & 0x3FU);
+  return code;
+}
+
+// Characters that a terminal obeys, or does not show, or by which it shows others in another order.
+bool unseen(std::uint32_t code) {
+  constexpr std::pair<std::uint32_t, std::uint32_t> kRanges[] = {
+      {0x00, 0x1F},     {0x7F, 0x9F},     {0xAD, 0xAD},     {0x61C, 0x61C},   {0x180E, 0x180E},  {0x200B, 0x200F},
+      {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [code](const auto& range) { return code >= range.first && code <= range.second; });
+}
+
+// Foreign text with a blank for each of these, and for bytes that are no text.
 std::string plain(std::string_view text) {
   std::string out;
-  for (const char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? ' ' : c;
+  while (!text.empty()) {
+    const std::size_t length = config::utf8_length(text);
+    const std::string_view sequence = text.substr(0, std::max<std::size_t>(length, 1));
+    out += length == 0 || unseen(code_point(sequence)) ? " " : sequence;
+    text.remove_prefix(sequence.size());
+  }
   return out;
 }
 

@@ -53,6 +53,24 @@ TEST(RenderTest, ForeignBytesDoNotMoveTheCursor) {
   }
 }
 
+TEST(RenderTest, ForeignCharactersDoNotChangeWhatIsSeen) {
+  // Controls above ASCII, as text and as bytes; marks that turn the order of letters; what cannot be seen.
+  for (const std::string bad :
+       {"\xc2\x9b", "\xc2\x80", "\x9b", "\xe2\x80\xae", "\xe2\x81\xa6", "\xe2\x81\xa9", "\xe2\x80\x8b", "\xe2\x80\x8f",
+        "\xe2\x80\xa8", "\xef\xbb\xbf", "\xd8\x9c", "\xf3\xa0\x81\x81"}) {
+    Verdict v = sample();
+    for (Finding& f : v.findings) f.object = f.finding_class = f.id = f.found = "x" + bad + "y";
+    for (const std::string& text :
+         {render_verdict_text(v, {}), render_verdict_nagios(v), render_verdict_npd(v), render_verdict_tsv(v)}) {
+      EXPECT_EQ(text.find(bad), std::string::npos) << testing::PrintToString(bad) << " in " << text;
+      EXPECT_THAT(text, HasSubstr("x y"));
+    }
+  }
+  Verdict v = sample();
+  v.findings[0].object = "eth\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xc2\xa0";
+  EXPECT_THAT(render_verdict_tsv(v), HasSubstr("\t" + v.findings[0].object + "\t")) << "letters stay";
+}
+
 TEST(RenderTest, NagiosIsOneLineWithData) {
   const std::string line = render_verdict_nagios(sample());
   EXPECT_EQ(line.find('\n'), line.size() - 1);
