@@ -38,10 +38,10 @@ void capture_once(const Options& options) {
   fmt::print("{}: {} files", options.capture_target, report->files);
   if (report->unreadable != 0) fmt::print(", {} more gave no text", report->unreadable);
   fmt::print(
-      "\nAddresses, GUIDs, serial numbers, NQNs and names of hosts are replaced, as are MAC addresses and GUIDs in "
-      "names "
-      "of devices (enx..., rocex...). Other names of devices, drivers and modules, firmware versions and counters are "
-      "as they are: look through the recording before it leaves your hands.\n");
+      "\nAddresses, GUIDs, serial numbers, NQNs and names of hosts are replaced, also in names of devices (enx..., "
+      "rocex...). Of IP addresses it stays which of them share a network and which are private, link-local or "
+      "multicast; all others become 240/4 and 3fff::/20. Other names of devices, drivers and modules, versions and "
+      "counters are as they are: look through the recording before it leaves your hands.\n");
   leave(0);
 }
 

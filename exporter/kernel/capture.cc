@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/kernel/capture.h"
 
+#include <fmt/format.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "exporter/kernel/capture_sources.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/pseudonyms.h"
+#include "exporter/kernel/service_manager.h"
 
 namespace roce {
 namespace {
@@ -305,13 +307,9 @@ constexpr Pattern kPatterns[] = {
     {"debugfs/nvmet/*/ctrl*/port"},
     {"debugfs/nvmet/*/ctrl*/state"},
     {"root/etc/systemd/system.conf", Holds::kSystemdLimits},
-    {"root/etc/systemd/system.conf.d/*", Holds::kSystemdLimits},
     {"root/run/systemd/system.conf", Holds::kSystemdLimits},
-    {"root/run/systemd/system.conf.d/*", Holds::kSystemdLimits},
     {"root/usr/lib/systemd/system.conf", Holds::kSystemdLimits},
-    {"root/usr/lib/systemd/system.conf.d/*", Holds::kSystemdLimits},
     {"root/usr/local/lib/systemd/system.conf", Holds::kSystemdLimits},
-    {"root/usr/local/lib/systemd/system.conf.d/*", Holds::kSystemdLimits},
 };
 
 // Of each module that has to do with RDMA or storage over it.
@@ -401,11 +399,11 @@ std::string joined(const std::vector<std::string>& words, char separator) {
 std::string routes(std::string_view text, Pseudonyms& names) {
   return by_line(text, [&](std::string_view line) {
     std::vector<std::string> words = words_of(line);
-    if (words.size() < 8) return std::string(line);
+    if (words.size() < 8) return names.kernel_text(line);
     const auto mask = bytes_of<4>(words[7]);
     for (const std::size_t column : {std::size_t{1}, std::size_t{2}}) {
       auto address = bytes_of<4>(words[column]);
-      if (!address || !mask) return std::string(line);
+      if (!address || !mask) return names.kernel_text(line);
       unsigned length = 32;
       if (column == 1) {
         length = 0;
@@ -416,32 +414,36 @@ std::string routes(std::string_view text, Pseudonyms& names) {
       std::reverse(changed.begin(), changed.end());
       words[column] = hex_of(changed, kUpper);
     }
+    words[0] = names.kernel_text(words[0]);
     return joined(words, '\t');
   });
 }
 
-// Columns: destination, length, source, length, next hop ...
+// Columns: destination, length, source, length, next hop ... interface
 std::string routes6(std::string_view text, Pseudonyms& names) {
   return by_line(text, [&](std::string_view line) {
     std::vector<std::string> words = words_of(line);
-    if (words.size() < 10) return std::string(line);
+    if (words.size() < 10) return names.kernel_text(line);
     for (const std::size_t column : {std::size_t{0}, std::size_t{2}, std::size_t{4}}) {
       const auto address = bytes_of<16>(words[column]);
       const auto length = column == 4 ? std::optional<std::uint64_t>(128) : parse_hex(words[column + 1]);
-      if (!address || !length) return std::string(line);
+      if (!address || !length) return names.kernel_text(line);
       words[column] =
           hex_of(names.network(*address, static_cast<unsigned>(std::min<std::uint64_t>(*length, 128))), kLower);
     }
+    words.back() = names.kernel_text(words.back());
     return joined(words, ' ');
   });
 }
 
+// Columns: address ... interface
 std::string addresses6(std::string_view text, Pseudonyms& names) {
   return by_line(text, [&](std::string_view line) {
     std::vector<std::string> words = words_of(line);
     const auto address = words.empty() ? std::nullopt : bytes_of<16>(words[0]);
-    if (!address) return std::string(line);
+    if (!address) return names.kernel_text(line);
     words[0] = hex_of(names.network(*address), kLower);
+    if (words.size() > 1) words.back() = names.kernel_text(words.back());
     return joined(words, ' ');
   });
 }
@@ -477,6 +479,7 @@ std::string mountstats(std::string_view text, Pseudonyms& names) {
   std::string out;
   std::string mount;
   bool rdma = false;
+  bool of_server = false;  // within what the server says of itself, in whatever words it likes
   const auto close = [&] {
     if (rdma) out += mount;
     mount.clear();
@@ -485,6 +488,14 @@ std::string mountstats(std::string_view text, Pseudonyms& names) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.starts_with("\timpl_id:")) {
+      mount += "\timpl_id:\tname='',domain='',date='0,0'\n";
+      of_server = true;
+    }
+    if (of_server) {
+      of_server = line.rfind("',date='") == std::string_view::npos;
+      continue;
+    }
     if (!line.starts_with("device ")) {
       rdma = rdma || line.find("proto=rdma") != std::string_view::npos ||
              line.find("xprt:\trdma") != std::string_view::npos;
@@ -528,16 +539,15 @@ std::string_view folder_of_subsystems(std::string_view path) {
   return path.starts_with("debugfs/nvmet/") ? "nvmet" : "";
 }
 
-// The path, or the target of the link that it is.
+// The path, or the target of the link that it is: part by part as the same words become in texts.
 std::string path_out(std::string_view path, std::string_view text, Pseudonyms& names) {
   const std::string_view folder = folder_of_subsystems(path);
-  if (folder.empty()) return names.device_names(text);
   std::string out;
   bool subsystem = false;
   for (const std::string_view part : parts_of(text)) {
     if (!out.empty()) out += '/';
-    out += subsystem ? names.name(part) : names.device_names(part);
-    subsystem = !subsystem && part == folder;
+    out += subsystem ? names.name(part) : names.kernel_text(part);
+    subsystem = !subsystem && !folder.empty() && part == folder;
   }
   return out;
 }
@@ -570,10 +580,32 @@ class Capturer {
     return {};
   }
 
+  // Drop-ins are called what their owner likes: each gets a number, which keeps their order.
+  Result<void> drop_ins() {
+    const std::string root = source("root");
+    const auto files = manager_drop_ins(host_.rootfs);
+    const std::size_t width = std::to_string(files.size()).size();
+    std::size_t number = 0;
+    for (const auto& [name, path] : files) {
+      struct stat status{};
+      if (::stat(path.c_str(), &status) != 0) continue;
+      // A link to /dev/null hides one of the same name.
+      const auto content = S_ISREG(status.st_mode) ? read_file(path, kMaxFileSize) : std::string();
+      if (!content) {
+        ++report_.unreadable;
+        continue;
+      }
+      const std::string folder = "root" + path.substr(root.size(), path.rfind('/') + 1 - root.size());
+      ROCE_TRY_VOID(text(fmt::format("{}{:0{}}.conf", folder, ++number, width), systemd_limits(*content)));
+    }
+    return {};
+  }
+
+  // Its text names nobody any more.
   Result<void> text(const std::string& path, const std::string& content) {
     if (!seen_.insert(path).second) return {};
     ++report_.files;
-    return sink_.file(path_out(path, names_), names_.device_names(content));
+    return sink_.file(path_out(path, names_), content);
   }
 
   const CaptureReport& report() const { return report_; }
@@ -694,11 +726,11 @@ class Capturer {
       case Holds::kSharedMemory:
         return shared_memory(content);
       case Holds::kRoutes:
-        return names_.device_names(routes(content, names_));
+        return routes(content, names_);
       case Holds::kRoutes6:
-        return names_.device_names(routes6(content, names_));
+        return routes6(content, names_);
       case Holds::kAddresses6:
-        return names_.device_names(addresses6(content, names_));
+        return addresses6(content, names_);
       case Holds::kMountstats:
         return mountstats(content, names_);
       case Holds::kSystemdLimits:
@@ -738,6 +770,7 @@ Result<CaptureReport> capture(const Host& host, const DeviceList& objects, const
   Capturer capturer(host, options, names, sink);
   for (const Pattern& pattern : kPatterns) ROCE_TRY_VOID(capturer.follow(pattern));
   for (const std::string_view module : kModules) ROCE_TRY_VOID(capturer.module(module));
+  ROCE_TRY_VOID(capturer.drop_ins());
   // The functions below which devices sit, up to the root of the bus.
   for (const auto& object : objects)
     for (std::string path = object->parent; pci_address_in(path) != ""; path.resize(path.rfind('/')))

@@ -28,7 +28,7 @@ constexpr std::array<std::pair<std::uint8_t, const char*>, 5> kDcbx{{{kDcbxHost,
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
-// Of one network device, as the tool prints it.
+// Of one network device, by its name in the recording, as the tool prints it.
 std::string of_netdev(const std::string& netdev, Json members) {
   Json object{{"ifname", netdev}};
   object.update(members);
@@ -68,8 +68,6 @@ std::string guid_text(std::uint64_t guid) {
                      guid & 0xffff);
 }
 
-Json of_device(const RdmaDevice& device) { return {{"ifindex", device.index}, {"ifname", device.name}}; }
-
 // What the `rdma` tool would print of all devices.
 class RdmaCapture {
  public:
@@ -94,6 +92,10 @@ class RdmaCapture {
   }
 
  private:
+  Json of_device(const RdmaDevice& device) {
+    return {{"ifindex", device.index}, {"ifname", names_.kernel_text(device.name)}};
+  }
+
   void take(const RdmaDevice& device) {
     Json entry = of_device(device);
     entry["node_guid"] = guid_text(names_.guid(device.node_guid));
@@ -109,11 +111,11 @@ class RdmaCapture {
         if (port.state && *port.state < kStates.size()) link["state"] = kStates[*port.state];
         if (port.physical_state && *port.physical_state < kPhysicalStates.size())
           link["physical_state"] = kPhysicalStates[*port.physical_state];
-        if (!port.netdev.empty()) link["netdev"] = port.netdev;
+        if (!port.netdev.empty()) link["netdev"] = names_.kernel_text(port.netdev);
         if (port.netdev_index != 0) link["netdev_index"] = port.netdev_index;
         links_.push_back(std::move(link));
         if (const auto counters = source_.port_counters(device, port.port)) {
-          statistics_ += fmt::format("link {}/{}", device.name, port.port);
+          statistics_ += fmt::format("link {}/{}", names_.kernel_text(device.name), port.port);
           for (const NamedValue& counter : *counters) statistics_ += fmt::format(" {} {}", counter.name, counter.value);
           statistics_ += "\n";
         }
@@ -146,7 +148,7 @@ class RdmaCapture {
   }
 
   void put_set(const RdmaDevice& device, const QpCounterSet& set) {
-    statistics_ += fmt::format("link {}/{} cntn {}", device.name, set.port, set.id);
+    statistics_ += fmt::format("link {}/{} cntn {}", names_.kernel_text(device.name), set.port, set.id);
     if (set.pid) statistics_ += fmt::format(" pid {}", process(*set.pid));
     if (set.qp_type) statistics_ += fmt::format(" qp-type {}", rdma_qp_type_name(*set.qp_type));
     for (const NamedValue& counter : set.counters) statistics_ += fmt::format(" {} {}", counter.name, counter.value);
@@ -324,18 +326,19 @@ std::vector<std::pair<std::string, std::string>> recorded_sources(const Host& ho
   for (const std::string& netdev : netdevs) {
     // One whose name was not recorded stands in the folder itself.
     const std::string folder = netdev.empty() ? "" : "netdev/" + netdev + "/";
+    const std::string name = names.kernel_text(netdev);
     if (host.ethtool) {
       if (const auto values = host.ethtool->statistics(netdev))
         out.emplace_back(folder + "ethtool_S.txt", ethtool_statistics_text(*values));
       if (const auto driver = host.ethtool->driver(netdev)) out.emplace_back(folder + "driver", *driver + "\n");
       if (const auto link = host.ethtool->link(netdev, true))
-        out.emplace_back(folder + "link.json", ethtool_link_json(netdev, *link));
+        out.emplace_back(folder + "link.json", ethtool_link_json(name, *link));
       if (const auto pause = host.ethtool->pause(netdev))
-        out.emplace_back(folder + "pause.json", ethtool_pause_json(netdev, *pause));
+        out.emplace_back(folder + "pause.json", ethtool_pause_json(name, *pause));
       if (const auto fec = host.ethtool->fec(netdev))
-        out.emplace_back(folder + "fec.json", ethtool_fec_json(netdev, *fec));
+        out.emplace_back(folder + "fec.json", ethtool_fec_json(name, *fec));
       if (const auto values = host.ethtool->standard_statistics(netdev))
-        out.emplace_back(folder + "stats.json", ethtool_standard_statistics_json(netdev, *values));
+        out.emplace_back(folder + "stats.json", ethtool_standard_statistics_json(name, *values));
     }
     if (host.dcb && !netdev.empty())
       if (const auto state = host.dcb->state(netdev)) out.emplace_back(folder + "dcb.json", dcb_json(*state));

@@ -23,8 +23,9 @@ std::string ethtool_fec_json(const std::string& netdev, const EthtoolFec& fec);
 std::string ethtool_standard_statistics_json(const std::string& netdev, const std::vector<NamedValue>& values);
 std::string dcb_json(const DcbState& state);
 
-// Paths of the recording and their texts. What a source does not answer is not there. Owners of RDMA objects are told
-// by what the kernel's users are called; of processes only which objects are one's, by a number of the recording.
+// Paths of the recording, by the host's own names, and their texts, with the stand-ins. What a source does not answer
+// is not there. Owners of RDMA objects are told by what the kernel's users are called; of processes only which objects
+// are one's, by a number of the recording.
 std::vector<std::pair<std::string, std::string>> recorded_sources(const Host& host, const DeviceList& objects,
                                                                   const CaptureOptions& options, Pseudonyms& names);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 #include "exporter/base/parse.h"
@@ -201,6 +202,31 @@ void mask(std::array<std::uint8_t, N>& address, unsigned length) {
     address[bit / 8] = static_cast<std::uint8_t>(address[bit / 8] & ~(0x80U >> bit % 8));
 }
 
+// How many of the first bits tell what kind of address it is; nothing for one of the internet.
+std::optional<unsigned> kind_bits(const std::array<std::uint8_t, 4>& a) {
+  if (a[0] == 10) return 8;
+  if (a[0] == 100 && (a[1] & 0xc0U) == 64) return 10;  // behind a carrier's NAT
+  if (a[0] == 172 && (a[1] & 0xf0U) == 16) return 12;
+  if ((a[0] == 192 && a[1] == 168) || (a[0] == 169 && a[1] == 254)) return 16;
+  if ((a[0] & 0xf0U) == 0xe0) return 4;  // multicast
+  return std::nullopt;
+}
+
+std::optional<unsigned> kind_bits(const std::array<std::uint8_t, 16>& a) {
+  if ((a[0] & 0xfeU) == 0xfc) return 8;                   // unique local
+  if (a[0] == 0xff) return 16;                            // multicast
+  if (a[0] == 0xfe && (a[1] & 0xc0U) == 0x80) return 64;  // link-local
+  if (a[0] == 0xfe && (a[1] & 0xc0U) == 0xc0) return 10;  // site-local, as subnets of InfiniBand have it
+  return std::nullopt;
+}
+
+std::uint32_t place_of(std::uint32_t value, std::vector<std::uint32_t>& seen) {
+  const auto found = std::find(seen.begin(), seen.end(), value);
+  const auto place = static_cast<std::uint32_t>(found - seen.begin());
+  if (found == seen.end()) seen.push_back(value);
+  return place;
+}
+
 }  // namespace
 
 std::array<std::uint8_t, 4> Pseudonyms::network(std::array<std::uint8_t, 4> address, unsigned length) {
@@ -208,11 +234,13 @@ std::array<std::uint8_t, 4> Pseudonyms::network(std::array<std::uint8_t, 4> addr
   mask(address, length);
   if (address[0] == 0 || address[0] == 127 || address[0] == 255) return address;
   const std::array<std::uint8_t, 4> original = address;
-  // The first bits tell what kind of address it is, and stay.
-  const unsigned first = original[0] == 169 && original[1] == 254 ? 16 : 8;
-  for (unsigned bit = first; bit < length; ++bit)
+  const auto kind = kind_bits(original);
+  // 255 is not among them: it begins the address of broadcasts.
+  if (!kind) address[0] = static_cast<std::uint8_t>(240 + place_of(original[0], first_bits4_) % 15);
+  for (unsigned bit = kind.value_or(8); bit < length; ++bit)
     if (flip("4", original.data(), bit))
       address[bit / 8] = static_cast<std::uint8_t>(address[bit / 8] ^ 0x80U >> bit % 8);
+  mask(address, length);
   return address;
 }
 
@@ -229,10 +257,17 @@ std::array<std::uint8_t, 16> Pseudonyms::network(std::array<std::uint8_t, 16> ad
   if (std::all_of(address.begin(), address.begin() + 15, [](std::uint8_t b) { return b == 0; }))
     return address;  // ::, ::1
   const std::array<std::uint8_t, 16> original = address;
-  const unsigned first = original[0] == 0xfe && (original[1] & 0xc0U) == 0x80 ? 64 : 16;
-  for (unsigned bit = first; bit < length; ++bit)
+  const auto kind = kind_bits(original);
+  if (!kind) {
+    std::uint32_t first = 0;
+    for (std::size_t i = 0; i < 4; ++i) first = first << 8U | original[i];
+    first = 0x3fff'0000U + (place_of(first, first_bits6_) + 1) % 4096;
+    for (std::size_t i = 0; i < 4; ++i) address[i] = static_cast<std::uint8_t>(first >> (24 - 8 * i));
+  }
+  for (unsigned bit = kind.value_or(32); bit < length; ++bit)
     if (flip("6", original.data(), bit))
       address[bit / 8] = static_cast<std::uint8_t>(address[bit / 8] ^ 0x80U >> bit % 8);
+  mask(address, length);
   return address;
 }
 
@@ -279,23 +314,6 @@ std::string Pseudonyms::hardware_address(std::string_view pairs) {
   return out;
 }
 
-std::string Pseudonyms::device_names(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t size = i > 0 && is_letter_or_digit(text[i - 1]) ? 0 : device_prefix_size(text.substr(i));
-    if (size == 0) {
-      out += text[i++];
-      continue;
-    }
-    const std::size_t count = leading_digits(text.substr(i + size));
-    out += text.substr(i, size);
-    out += digits(text.substr(i + size, count));
-    i += size + count;
-  }
-  return out;
-}
-
 std::string Pseudonyms::name(std::string_view value) {
   value = trim(value);
   if (value.empty()) return {};
@@ -309,10 +327,13 @@ std::string Pseudonyms::name(std::string_view value) {
 std::string Pseudonyms::with_host_names(std::string text) {
   for (const std::string& name : host_names_) {
     const std::string stand_in = numbered("host", name);
+    // "node17_pool" names a host, "storage_pool" need not.
+    const bool loose = name.size() >= 4 && name.find_first_of("0123456789") != std::string::npos;
+    const auto goes_on = [loose](char c) { return loose ? is_letter_or_digit(c) : is_word(c); };
     std::string folded = lower(text);
     for (std::size_t at = folded.find(name); at != std::string::npos; at = folded.find(name, at)) {
       std::size_t end = at + name.size();
-      if ((at > 0 && is_word(text[at - 1])) || (end < text.size() && is_word(text[end]))) {
+      if ((at > 0 && goes_on(text[at - 1])) || (end < text.size() && goes_on(text[end]))) {
         at = end;
         continue;
       }
@@ -360,7 +381,7 @@ std::string Pseudonyms::kernel_text(std::string_view text) {
     if (taken) continue;
     if (rest.size() >= 36 && is_groups(rest.substr(0, 36), '-', {8, 4, 4, 4, 12}) &&
         (rest.size() == 36 || !is_letter_or_digit(rest[36]))) {
-      const std::string stand_in = numbered("uuid", rest.substr(0, 36));
+      const std::string stand_in = numbered("uuid", lower(rest.substr(0, 36)));
       out += fmt::format("00000000-0000-4000-8000-{:012x}", std::stoull(stand_in.substr(5)));
       i += 36;
       continue;
@@ -381,6 +402,15 @@ std::string Pseudonyms::kernel_text(std::string_view text) {
         continue;
       }
     }
+    const std::size_t prefix = device_prefix_size(rest);
+    const std::string_view bare = rest.substr(prefix, leading_digits(rest.substr(prefix)));
+    const std::size_t after = prefix + bare.size();
+    if (prefix != 0 || (is_identifier(bare, false) && (after == rest.size() || !is_letter_or_digit(rest[after])))) {
+      out += rest.substr(0, prefix);
+      out += digits(bare);
+      i += after;
+      continue;
+    }
     std::size_t size = 0;
     while (size < rest.size() && (is_hex(rest[size]) || rest[size] == ':' || rest[size] == '.')) ++size;
     // What ends in another word is none.
@@ -398,8 +428,6 @@ std::string Pseudonyms::kernel_text(std::string_view text) {
       out += mac(run);
     } else if (count_pairs(run) >= 8) {
       out += hardware_address(run);
-    } else if (is_identifier(run, false)) {
-      out += digits(run);
     } else if (is_groups(run, ':', {4, 4, 4, 4})) {
       std::string digits(run);
       std::erase(digits, ':');
@@ -416,11 +444,13 @@ std::string Pseudonyms::kernel_text(std::string_view text) {
     } else if (std::count(run.begin(), run.end(), ':') >= 2 && parse_address(run, v6)) {
       out += to_text(network(v6), run.size() == 39);
     } else {
+      // "face:10.1.1.1": what stands behind the colon may be an address by itself.
+      if (colon != std::string_view::npos && run.find('.') != std::string_view::npos) run = run.substr(0, colon + 1);
       out += run;
     }
     i += run.size();
   }
-  return device_names(out);
+  return out;
 }
 
 }  // namespace roce

@@ -2,8 +2,10 @@
 //
 // Stand-ins for what names a host and those it talks to. The same name gets the same stand-in as long as the object
 // lives, and none can be turned back without it: names, MAC addresses and GUIDs are numbered as they come, so that
-// those of two objects look alike and mean nothing to one another, and IP addresses are changed bit by bit at random,
-// so that two of them share their first bits, and so their networks, exactly when the originals did.
+// those of two objects look alike and mean nothing to one another. IP addresses are changed bit by bit at random, so
+// that two of them share their first bits, and so their networks, exactly when the originals did. Private, link-local
+// and multicast ones stay such; those of the internet go to 240.0.0.0/4 and 3fff::/20, which are nobody's: their
+// networks are told apart from /8 and /32 on.
 #pragma once
 
 #include <array>
@@ -24,10 +26,9 @@ class Pseudonyms {
 
   // Free text: addresses (IPv4, IPv6, GID, MAC), GUIDs, UUIDs, NQNs, iSCSI names and known host names in it.
   std::string text(std::string_view text);
-  // The same for numbers and words of the kernel, where what is spelled like a host's name is none.
+  // The same for numbers and words of the kernel, where what is spelled like a host's name is none. A name of a device
+  // ("enx0c42a1123456") becomes the same whether it stands alone, in a path or among other words.
   std::string kernel_text(std::string_view text);
-  // MAC addresses and GUIDs in names of devices alone ("enx0c42a1123456"), as kernel_text() does it with the others.
-  std::string device_names(std::string_view text);
 
   // A whole value of which the reader knows what it is. Empty ones stay so.
   std::string name(
@@ -38,8 +39,8 @@ class Pseudonyms {
   std::string path(std::string_view value);  // as in an export of NFS; "/" stays
   std::uint64_t guid(std::uint64_t value);   // 0 stays
 
-  // Of the first `length` bits; the others become 0, as in a table of routes. Addresses that mean no host (0, loopback,
-  // the well-known beginnings of multicast and link-local ones) stay.
+  // Of the first `length` bits; the others become 0, as in a table of routes. Addresses that mean no host (0,
+  // loopback) stay, and so do the first bits that make one private, link-local or multicast.
   std::array<std::uint8_t, 4> network(std::array<std::uint8_t, 4> address, unsigned length = 32);
   std::array<std::uint8_t, 16> network(std::array<std::uint8_t, 16> address, unsigned length = 128);
 
@@ -54,6 +55,9 @@ class Pseudonyms {
   std::map<std::string, std::string, std::less<>> known_;  // "kind value" -> stand-in
   std::map<std::string, std::uint64_t, std::less<>> counts_;
   std::map<std::string, bool, std::less<>> flips_;  // by family and the bits before
+  // First bits of addresses of the internet, as they came: 8 of IPv4, 32 of IPv6.
+  std::vector<std::uint32_t> first_bits4_;
+  std::vector<std::uint32_t> first_bits6_;
   std::map<std::uint64_t, std::uint64_t> guids_;
   std::vector<std::string> host_names_;
 };

@@ -89,7 +89,12 @@ std::optional<MemlockLimit> read_default_memlock(const std::string& rootfs) {
     apply(file, limit);
     break;
   }
-  // Of drop-ins of one name the weightiest counts; names give the order.
+  for (const auto& [name, path] : manager_drop_ins(rootfs)) apply(path, limit);
+  return limit;
+}
+
+std::map<std::string, std::string> manager_drop_ins(const std::string& rootfs) {
+  const std::string root = rootfs == "/" ? std::string() : rootfs;
   std::map<std::string, std::string> drop_ins;
   for (const std::string_view place : kPlaces) {
     const std::string dir = root + std::string(place) + "/systemd/system.conf.d";
@@ -98,8 +103,7 @@ std::optional<MemlockLimit> read_default_memlock(const std::string& rootfs) {
     for (const std::string& name : *names)
       if (name.ends_with(".conf")) drop_ins.emplace(name, dir + "/" + name);
   }
-  for (const auto& [name, path] : drop_ins) apply(path, limit);
-  return limit;
+  return drop_ins;
 }
 
 }  // namespace roce

@@ -4,6 +4,7 @@
 // files are read; the manager is not asked. Thread-safe, no state.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,5 +28,8 @@ SystemdSetting parse_systemd_setting(std::string_view text, std::string_view key
 // DefaultLimitMEMLOCK of the system manager: system.conf and its drop-ins in the order that systemd gives them. Nothing
 // where no file sets it.
 std::optional<MemlockLimit> read_default_memlock(const std::string& rootfs);
+
+// Paths of the drop-ins by their names, in whose order they are read; of one name the weightiest alone.
+std::map<std::string, std::string> manager_drop_ins(const std::string& rootfs);
 
 }  // namespace roce

@@ -669,6 +669,36 @@ def capture_names():
         expect(code == 2 and err.count("\n") == 1, f"into no folder: {code} {err!r}")
 
 
+def capture_devices():
+    """A device whose name holds an address is the same one in every file of a recording, and in all that hangs on it."""
+    source = f"{ROOT}/tests/cases/KR-30-storage-link/t0"
+    bridge = "br-0c42a1123456"
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        for folder, _, names in os.walk(source):
+            for name in names:
+                with open(os.path.join(folder, name), encoding="utf-8") as f:
+                    text = f.read()
+                path = os.path.relpath(os.path.join(folder, name), source)
+                trees.write(f"{top}/tree/{re.sub(r'eth0(?=/)', bridge, path)}", re.sub(r"\beth0\b", bridge, text).rstrip("\n"))
+        # A network device of Hyper-V sits below a UUID that holds its MAC address twice.
+        uuid = "000d3af9-f7f7-000d-3af9-f7f7000d3af9"
+        trees.write(f"{top}/tree/sys/devices/VMBUS:00/{uuid}/net/eth9/operstate", "up")
+        os.symlink(f"../../devices/VMBUS:00/{uuid}/net/eth9", f"{top}/tree/sys/class/net/eth9")
+        code, plain, err = call("print", f"--replay={top}/tree")
+        expect(code == 0, err)
+        expect(plain.count(bridge) >= 4 and re.search(rf'roce_nvme_controller_link_info\{{.*"{bridge}"', plain), f"nothing hangs on {bridge}")
+        code, _, err = call("capture", f"{top}/out", f"--replay={top}/tree")
+        expect(code == 0, err)
+        code, again, err = call("print", f"--replay={top}/out")
+        expect(code == 0, err)
+        stand_in, = [n for n in os.listdir(f"{top}/out/sys/class/net") if n.startswith("br-")]
+        want, got = anonymous(values_of(plain.replace(bridge, stand_in))), anonymous(values_of(again))
+        expect(want == got, f"not in the recording's page: {[w for w in want if w not in got][:4]}, only there: {[g for g in got if g not in want][:4]}")
+        left = subprocess.run(["grep", "-rlE", "0c42a1123456|0d3af9", f"{top}/out"], capture_output=True, text=True, check=False).stdout
+        named = [p for p in glob.glob(f"{top}/out/**", recursive=True) if re.search("0c42a1123456|0d3af9", p + (os.readlink(p) if os.path.islink(p) else ""))]
+        expect(not left and not named, f"the recording tells the address: {left} {named}")
+
+
 def capture_host():
     """A recording of this host: it can be replayed, and tells neither its name nor its addresses."""
     with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
@@ -950,6 +980,7 @@ def rows():
         Row("e2e-status-page", "the status page costs no collection and follows the host", status_page),
         Row("e2e-capture-cases", "a recording of each case gives the case's page", capture_cases),
         Row("e2e-capture-names", "names and secrets stay out of recordings", capture_names),
+        Row("e2e-capture-devices", "devices whose names and paths hold addresses", capture_devices),
         Row("e2e-capture-host", "a recording of this host", capture_host),
         Row("e2e-bad-recordings", "tar files that are broken or want out", bad_recordings),
         Row("e2e-recording-letters", "names that are not ASCII in recordings", odd_letters),

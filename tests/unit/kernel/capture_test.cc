@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/kernel/capture.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 
+#include "exporter/base/leftovers.h"
 #include "exporter/kernel/capture_sources.h"
 #include "exporter/kernel/dcb_recorded.h"
 #include "exporter/kernel/ethtool_messages.h"
@@ -246,6 +249,86 @@ TEST_F(CaptureTest, AddressesInNamesOfDevicesAreReplacedAlike) {
     }
 }
 
+TEST_F(CaptureTest, AddressesInPathsAreReplacedAsInTexts) {
+  // Azure's netvsc: the UUID of its device is its MAC address twice over.
+  const std::string vmbus = "sys/devices/VMBUS:00/000d3af9-f7f7-000d-3af9-f7f7000d3af9";
+  tree_.write(vmbus + "/net/eth9/mtu", "1500\n");
+  tree_.link("sys/class/net/eth9", "../../devices/VMBUS:00/000d3af9-f7f7-000d-3af9-f7f7000d3af9/net/eth9");
+  for (const std::string name : {"br-0c42a1123456", "gre_10.1.2.3"}) {
+    tree_.write("sys/class/net/" + name + "/mtu", "1500\n");
+    tree_.write("sys/class/net/bond0/lower_" + name + "/mtu", "1500\n");
+  }
+  tree_.write("sys/class/net/bond0/bonding/slaves", "br-0c42a1123456 gre_10.1.2.3\n");
+  tree_.write("proc/net/route",
+              "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+              "br-0c42a1123456\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n");
+  tree_.write("proc/net/if_inet6", "fe800000000000000a0b0cfffe0d0e0f 02 40 20 80 br-0c42a1123456\n");
+  tree_.write(
+      "proc/net/ipv6_route",
+      "20010db8000500000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 "
+      "00000100 00000001 00000000 00000001 br-0c42a1123456\n");
+  take();
+  const std::string slaves = sink_.files["sys/class/net/bond0/bonding/slaves"];
+  const std::string bridge = slaves.substr(0, slaves.find(' '));
+  const std::string tunnel = slaves.substr(bridge.size() + 1, slaves.size() - bridge.size() - 2);
+  for (const std::string& name : {bridge, tunnel}) {
+    EXPECT_THAT(sink_.files, Contains(Key("sys/class/net/" + name + "/mtu")));
+    EXPECT_THAT(sink_.folders, Contains(Key("sys/class/net/bond0/lower_" + name)));
+  }
+  EXPECT_THAT(sink_.files["proc/net/route"], HasSubstr("\n" + bridge + "\t"));
+  EXPECT_THAT(sink_.files["proc/net/if_inet6"], testing::EndsWith(" " + bridge + "\n"));
+  EXPECT_THAT(sink_.files["proc/net/ipv6_route"], testing::EndsWith(" " + bridge + "\n"));
+  const std::string target = sink_.links["sys/class/net/eth9"];
+  EXPECT_THAT(target, testing::MatchesRegex("../../devices/VMBUS:00/00000000-0000-4000-8000-[0-9a-f]{12}/net/eth9"));
+  EXPECT_THAT(sink_.files, Contains(Key("sys" + target.substr(5) + "/mtu")));
+  std::vector<std::pair<std::string, std::string>> all_text(sink_.files.begin(), sink_.files.end());
+  all_text.insert(all_text.end(), sink_.links.begin(), sink_.links.end());
+  for (const auto& [path, count] : sink_.folders) all_text.emplace_back(path, "");
+  for (const auto& [path, text] : all_text)
+    for (const char* secret : {"0d3af9", "0c42a1123456", "10.1.2.3"}) {
+      EXPECT_THAT(text, Not(HasSubstr(secret))) << path;
+      EXPECT_THAT(path, Not(HasSubstr(secret)));
+    }
+}
+
+TEST_F(CaptureTest, WhatAServerOfNfsSaysOfItselfIsNotTaken) {
+  tree_.write("proc/self/mountstats",
+              "device nas:/e mounted on /e with fstype nfs4 statvers=1.1\n"
+              "\topts:\trw,proto=rdma\n"
+              "\timpl_id:\tname='FASTOS node17 build',domain='storage.corp.example',date='0,0'\n"
+              "\tcaps:\tcaps=0xff\n"
+              "device nas:/f mounted on /f with fstype nfs4 statvers=1.1\n"
+              "\timpl_id:\tname='a\ndevice corp:/x mounted on /x\n',domain='storage.corp.example',date='5,0'\n"
+              "\txprt:\trdma 0 0 1\n");
+  take();
+  const std::string text = sink_.files["proc/self/mountstats"];
+  for (const char* secret : {"FASTOS", "node17", "corp", "storage"}) EXPECT_THAT(text, Not(HasSubstr(secret)));
+  EXPECT_THAT(text,
+              HasSubstr("\n\topts:\trw,proto=rdma\n\timpl_id:\tname='',domain='',date='0,0'\n\tcaps:\tcaps=0xff\n"));
+  EXPECT_THAT(text, testing::EndsWith("\n\timpl_id:\tname='',domain='',date='0,0'\n\txprt:\trdma 0 0 1\n"));
+}
+
+TEST_F(CaptureTest, DropInsOfSystemdAreNumbered) {
+  const std::string etc = "root/etc/systemd/system.conf.d/";
+  const std::string lib = "root/usr/lib/systemd/system.conf.d/";
+  const auto limit = [](int megabytes) { return fmt::format("[Manager]\nDefaultLimitMEMLOCK={}M\n", megabytes); };
+  tree_.write(etc + "90-node17-acme.conf", limit(1));
+  tree_.write(lib + "90-node17-acme.conf", limit(2));  // hidden by the one in /etc
+  tree_.write(lib + "10-acme.conf", limit(3));
+  tree_.write(lib + "95-acme.conf", limit(4));
+  tree_.link(etc + "95-acme.conf", "/dev/null");
+  tree_.write("root/etc/acme/limits", limit(5));
+  tree_.link(etc + "50-acme.conf", "../../acme/limits");
+  tree_.write(etc + "99-acme.conf.bak", limit(6));
+  auto host = std::make_shared<Host>(*tree_.host());
+  host->rootfs = tree_.path("root");
+  ASSERT_TRUE(capture(*host, {}, all(), sink_));
+  const std::map<std::string, std::string> wanted = {
+      {lib + "1.conf", limit(3)}, {etc + "2.conf", limit(5)}, {etc + "3.conf", limit(1)}, {etc + "4.conf", ""}};
+  EXPECT_EQ(sink_.files, wanted);
+  EXPECT_TRUE(sink_.links.empty());
+}
+
 TEST_F(CaptureTest, NamesOfStorageAreReplacedWhole) {
   const std::string made = "nqn.2014.08.org.nvmexpress:13441344        17431A1B2C3DMicron_9300";
   const std::string subsystem = "sys/class/nvme-subsystem/nvme-subsys";
@@ -454,19 +537,71 @@ TEST(CaptureSinkTest, IsForNobodyElsesEyes) {
         << entry.path();
 }
 
-TEST(CaptureSinkTest, WhatIsLeftOfAnotherIsNotWrittenTo) {
+TEST(CaptureSinkTest, TwoThatWriteOneFileLeaveEachOtherAlone) {
   namespace fs = std::filesystem;
   const TempDirectory top;
-  const fs::path part = top.path() / "x.tar.part";
-  std::ofstream(part) << "old";
-  fs::permissions(part, fs::perms::all);
-  fs::create_hard_link(part, top.path() / "other");
-  auto sink = CaptureSink::open((top.path() / "x.tar").string());
-  ASSERT_TRUE(sink) << sink.error().message();
-  ASSERT_TRUE((*sink)->file("sys/a", "1\n"));
-  ASSERT_TRUE((*sink)->finish());
-  EXPECT_EQ(fs::status(top.path() / "x.tar").permissions(), fs::perms::owner_read | fs::perms::owner_write);
-  EXPECT_EQ(fs::file_size(top.path() / "other"), 3U);
+  const std::string target = (top.path() / "x.tar").string();
+  std::ofstream(target + ".part") << "of somebody";
+  auto first = CaptureSink::open(target);
+  ASSERT_TRUE(first) << first.error().message();
+  ASSERT_TRUE((*first)->file("sys/first", "1\n"));
+  {
+    auto given_up = CaptureSink::open(target);
+    ASSERT_TRUE(given_up);
+    ASSERT_TRUE((*given_up)->file("sys/given_up", "1\n"));
+  }
+  auto second = CaptureSink::open(target);
+  ASSERT_TRUE(second);
+  ASSERT_TRUE((*second)->file("sys/second", "1\n"));
+  for (auto* sink : {&first, &second}) {
+    const auto finished = (**sink)->finish();
+    ASSERT_TRUE(finished) << finished.error().message();
+    const auto recording = Recording::open(target);
+    ASSERT_TRUE(recording) << recording.error().message();
+    EXPECT_TRUE(fs::exists(recording->folder() + (sink == &first ? "/sys/first" : "/sys/second")));
+    EXPECT_EQ(std::distance(fs::directory_iterator(recording->folder() + "/sys"), {}), 1);
+  }
+  EXPECT_TRUE(fs::remove(target + ".part"));
+  EXPECT_TRUE(fs::remove(target));
+  EXPECT_TRUE(fs::is_empty(top.path()));
+}
+
+TEST(CaptureSinkTest, AFolderThatIsNotWholeGoes) {
+  namespace fs = std::filesystem;
+  const TempDirectory top;
+  fs::create_directory(top.path() / "mine");
+  const auto half = [&top](const std::string& name) {
+    auto sink = CaptureSink::open((top.path() / name).string());
+    ASSERT_TRUE(sink) << sink.error().message();
+    ASSERT_TRUE((*sink)->file("sys/a/b", "1\n"));
+    ASSERT_TRUE((*sink)->file("driver", "1\n"));
+    ASSERT_TRUE((*sink)->folder("proc"));
+    std::ofstream(top.path() / name / "theirs") << "x";
+    if (name == "whole") {
+      ASSERT_TRUE((*sink)->finish());
+    }
+    // How it ends: by itself, or by a signal.
+    if (name.starts_with("killed") || name == "mine") {
+      kill(getpid(), SIGTERM);
+      for (;;) pause();
+    }
+  };
+  half("failed");
+  half("whole");
+  EXPECT_FALSE(fs::exists(top.path() / "failed"));
+  EXPECT_TRUE(fs::exists(top.path() / "whole/sys/a/b"));
+  for (const std::string name : {"killed", "mine"}) {
+    EXPECT_EXIT(
+        {
+          std::signal(SIGTERM, SIG_DFL);
+          remove_leftovers_on_signals();
+          half(name);
+        },
+        testing::KilledBySignal(SIGTERM), "");
+  }
+  EXPECT_FALSE(fs::exists(top.path() / "killed"));
+  EXPECT_TRUE(fs::remove(top.path() / "mine/theirs")) << "in a folder that was there before";
+  EXPECT_TRUE(fs::is_empty(top.path() / "mine"));
 }
 
 TEST(CaptureSinkTest, AFolderMustBeEmpty) {

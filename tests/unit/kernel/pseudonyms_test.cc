@@ -24,9 +24,18 @@ unsigned common_bits(const V4& a, const V4& b) {
 TEST(PseudonymsTest, AddressesKeepTheNetworksThatTheyShare) {
   Pseudonyms names;
   const std::vector<V4> originals = {{192, 0, 2, 9},   {192, 0, 2, 10}, {192, 0, 2, 200}, {192, 0, 3, 9},
-                                     {192, 168, 0, 1}, {10, 1, 2, 3},   {10, 1, 2, 4},    {172, 16, 5, 5}};
+                                     {192, 200, 0, 1}, {10, 1, 2, 3},   {10, 1, 2, 4},    {172, 16, 5, 5},
+                                     {172, 17, 5, 5},  {203, 0, 2, 9},  {203, 0, 2, 10}};
   for (const V4& a : originals)
-    for (const V4& b : originals) EXPECT_EQ(common_bits(names.network(a), names.network(b)), common_bits(a, b));
+    for (const V4& b : originals) {
+      const unsigned common = common_bits(a, b);
+      const unsigned now = common_bits(names.network(a), names.network(b));
+      if (common >= 8) {
+        EXPECT_EQ(now, common);
+      } else {
+        EXPECT_LT(now, 8U);
+      }
+    }
   EXPECT_EQ(names.network(V4{192, 0, 2, 9}), names.network(V4{192, 0, 2, 9}));
   // A network of a table of routes holds the same hosts as before.
   V4 network = names.network(V4{192, 0, 2, 0}, 24);
@@ -34,6 +43,53 @@ TEST(PseudonymsTest, AddressesKeepTheNetworksThatTheyShare) {
   EXPECT_EQ(common_bits(network, names.network(V4{192, 0, 2, 9})) >= 24, true);
   for (const V4 special : {V4{0, 0, 0, 0}, V4{127, 0, 0, 1}, V4{255, 255, 255, 255}})
     EXPECT_EQ(names.network(special), special);
+}
+
+TEST(PseudonymsTest, AddressesKeepTheirKindAlone) {
+  Pseudonyms names;
+  const auto first = [&names](const V4& address) { return unsigned{names.network(address)[0]}; };
+  EXPECT_EQ(first({198, 51, 100, 7}), 240U);
+  EXPECT_EQ(first({8, 8, 8, 8}), 241U);
+  EXPECT_EQ(first({198, 52, 100, 7}), 240U);
+  EXPECT_EQ(first({172, 32, 0, 1}), 242U);
+  EXPECT_EQ(first({192, 169, 0, 1}), 243U);
+  EXPECT_EQ(first({10, 8, 8, 8}), 10U);
+  EXPECT_EQ(first({224, 0, 0, 5}) & 0xf0U, 224U);
+  const auto begins = [&names](const V4& address, const V4& with, unsigned bits) {
+    return common_bits(names.network(address), with) >= bits;
+  };
+  EXPECT_TRUE(begins({172, 31, 200, 1}, {172, 16, 0, 0}, 12));
+  EXPECT_TRUE(begins({192, 168, 77, 1}, {192, 168, 0, 0}, 16));
+  EXPECT_TRUE(begins({169, 254, 77, 1}, {169, 254, 0, 0}, 16));
+  EXPECT_TRUE(begins({100, 100, 1, 1}, {100, 64, 0, 0}, 10));
+  for (const char* address : {"2600:1f18:1:2::3", "2a00:1450:4001:82a::200e", "64:ff9b::1"})
+    EXPECT_THAT(names.text(address), MatchesRegex("3fff:[1-9][0-9]*:.*")) << address;
+  EXPECT_THAT(names.text("fd12:3456:789a::1"), MatchesRegex("fd.*"));
+  EXPECT_THAT(names.text("fe80::a0b:cff:fe0d:e0f"), MatchesRegex("fe80::.*"));
+  EXPECT_THAT(names.text("ff02::1"), MatchesRegex("ff02:.*"));
+  EXPECT_EQ(names.text("::1"), "::1");
+  // Of wide networks no more than their bits.
+  EXPECT_EQ(names.network(V4{128, 0, 0, 0}, 1), (V4{128, 0, 0, 0}));
+  std::array<std::uint8_t, 16> wide{0x20};
+  EXPECT_EQ(names.network(wide, 3), wide);
+}
+
+TEST(PseudonymsTest, Ipv6AddressesKeepTheNetworksThatTheyShare) {
+  Pseudonyms names;
+  using V6 = std::array<std::uint8_t, 16>;
+  const V6 host = {0x26, 0, 0x1f, 0x18, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 9};
+  V6 neighbour = host;
+  neighbour[15] = 8;
+  V6 elsewhere = host;
+  elsewhere[7] = 3;
+  const V6 network = names.network(host, 64);
+  const auto within = [&network](const V6& a) { return std::equal(a.begin(), a.begin() + 8, network.begin()); };
+  EXPECT_TRUE(within(names.network(host)) && within(names.network(neighbour)));
+  EXPECT_FALSE(within(names.network(elsewhere)));
+  EXPECT_NE(names.network(host), names.network(neighbour));
+  V6 other = host;
+  other[3] = 0x19;
+  EXPECT_NE(names.network(other, 32), names.network(host, 32)) << "of another provider";
 }
 
 TEST(PseudonymsTest, AddressesAreChanged) {
@@ -109,6 +165,11 @@ TEST(PseudonymsTest, HostNamesInEverySpelling) {
   EXPECT_EQ(names.text("at Gpu17.Corp.Acme.example."), "at " + stand_in + ".");
   EXPECT_EQ(names.address_or_host("GPU17.corp.acme.example"), stand_in);
   EXPECT_EQ(names.host("GPU17"), stand_in);
+  EXPECT_EQ(names.text("gpu17_pool GPU17-nvme vol@gpu17 x-gpu17_y"),
+            stand_in + "_pool " + stand_in + "-nvme vol@" + stand_in + " x-" + stand_in + "_y");
+  Pseudonyms words;
+  for (const std::string name : {"pool", "gp1"}) words.add_host_name(name);
+  EXPECT_EQ(words.text("my-pool pool_2 gp1-x"), "my-pool pool_2 gp1-x") << "words like any other";
   Pseudonyms loopback;
   loopback.add_host_name("localhost.localdomain");
   EXPECT_EQ(loopback.text("localhost"), "localhost");
@@ -151,6 +212,7 @@ TEST(PseudonymsTest, AddressesNextToDashes) {
   EXPECT_EQ(names.text("10.1.1.1-10.1.1.9"), first + "-" + last);
   EXPECT_EQ(names.text("10.1.1.1_x eth0_10.1.1.9 -10.1.1.1"), first + "_x eth0_" + last + " -" + first);
   EXPECT_EQ(names.text("x_0c:42:a1:12:34:56-y"), "x_" + names.text("0c:42:a1:12:34:56") + "-y");
+  EXPECT_EQ(names.text("face:10.1.1.1 a:b:10.1.1.9:4420"), "face:" + first + " a:b:" + last + ":4420");
   for (const std::string same :
        {"OFED-5.8-1.0.1.1", "v5.15.0.101-generic", "28.40.1000-x", "pci-0000:3b:00.1-x", "my-traddr=x", "a_b-c"})
     EXPECT_EQ(names.text(same), same);
@@ -169,7 +231,9 @@ TEST(PseudonymsTest, IdentifiersWithoutSeparators) {
   EXPECT_EQ(names.text("e41d2d0300abcdef E41D2D0300ABCDEF, x_e41d2d0300abcdef"), guid + " " + guid + ", x_" + guid);
   EXPECT_EQ(names.text("mac=0c42a1123456: 0X0C42A1123456"), "mac=" + mac + ": 0X" + mac);
   EXPECT_EQ(names.text("0x5065990310123456"), "0x" + plain("5065:9903:1012:3456")) << "digits alone";
-  EXPECT_EQ(names.device_names("enx0c42a1123456 e41d2d0300abcdef"), "enx" + mac + " e41d2d0300abcdef");
+  EXPECT_EQ(names.kernel_text("enx0c42a1123456 br-0c42a1123456"), "enx" + mac + " br-" + mac);
+  EXPECT_EQ(names.text("br-0c42a1123456: 1 br-0c42a1123456.100"), "br-" + mac + ": 1 br-" + mac + ".100");
+  EXPECT_EQ(names.text("000D3AF9-F7F7-000D-3AF9-F7F7000D3AF9"), names.text("000d3af9-f7f7-000d-3af9-f7f7000d3af9"));
   EXPECT_EQ(names.text("lower_enx0c42a1123456\nenx0c42a1123456.100"), "lower_enx" + mac + "\nenx" + mac + ".100");
   EXPECT_EQ(names.text("\"rocexe41d2d0300abcdef\" ibxe41d2d0300abcdef/1"), "\"rocex" + guid + "\" ibx" + guid + "/1");
   for (const std::string same :
