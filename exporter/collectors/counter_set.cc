@@ -121,7 +121,8 @@ CounterState CounterSet::publish_value(Slot& s, std::uint64_t raw, Part& part) {
     // Data counters without an extended set are 32 bits wide in a 64-bit file. A throughput that stands still at the
     // top would read as an idle link, so it is left out; a narrow error counter still says "at least that many".
     if (raw == all_ones_of(32) && width >= 32) return CounterState::kSaturated;
-    if (width < 32 && raw >= all_ones_of(width)) state = CounterState::kSaturated;
+    // Above its top the field is wider than the standard's: it still counts.
+    if (width < 32 && raw == all_ones_of(width)) state = CounterState::kSaturated;
   }
   std::uint64_t value = raw;
   if (row == nullptr || !row->gauge) {

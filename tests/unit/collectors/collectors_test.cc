@@ -115,6 +115,15 @@ TEST_F(CollectorsTest, ANarrowErrorCounterAtItsTopIsPublishedAndFlagged) {
   EXPECT_THAT(text, HasSubstr("counter=\"link_downed\",state=\"saturated\"} 1"));
 }
 
+TEST_F(CollectorsTest, AnErrorCounterAboveItsTopStillCounts) {
+  tree_.add_port("mlx5_0");
+  tree_.write("sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error", "70000\n");
+  const auto collector = create("port_counters", context("mlx5_0"));
+  const std::string text = page(*collector);
+  EXPECT_THAT(text, HasSubstr("roce_port_symbol_errors_total{device=\"mlx5_0\",port=\"1\"} 70000\n"));
+  EXPECT_THAT(text, Not(HasSubstr("saturated")));
+}
+
 TEST_F(CollectorsTest, ADeviceOffItsBusHasNoCountersAndAnError) {
   tree_.add_port("mlx5_0");
   for (const char* name : {"np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored", "np_ecn_marked_roce_packets"})
