@@ -117,6 +117,8 @@ tl::expected<std::shared_ptr<const Profile>, std::string> load_profile(const Opt
 }
 
 std::string usable_state_directory(const Options& options) {
+  // A recording is of another host or of another time than what is kept here.
+  if (options.recorded()) return {};
   return ::access(options.state_dir.c_str(), W_OK | X_OK) == 0 ? options.state_dir : std::string();
 }
 

@@ -15,7 +15,7 @@ namespace roce {
 // The profile of the options, with the classes of this host applied; null where none is named. On failure one line.
 tl::expected<std::shared_ptr<const Profile>, std::string> load_profile(const Options& options);
 
-// The directory for what is kept over restarts; empty where it is not there or not writable.
+// The directory for what is kept over restarts; empty where it is not there or not writable, and for recordings.
 std::string usable_state_directory(const Options& options);
 
 // Runs the command and ends the program.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
 #include "exporter/health/expectations.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::string_view kRunbooks = "packaging/docs/checks.md#";
 constexpr std::size_t kMaxFindings = 200;  // of one check; the last of them stands for the rest
+constexpr double kActive = 4;
+constexpr double kOperational = 6;
 
 // Calls f for each word of a list separated by blanks.
 template <class F>
@@ -192,8 +195,54 @@ const DeviceExpectation* CheckContext::expected(std::string_view device) const {
   return at == declared_.end() ? nullptr : &at->second;
 }
 
-bool CheckContext::carries_storage(std::string_view device, std::string_view port, std::string_view netdev) const {
-  if (!device.empty() && role_of(device) == "storage") return true;
+std::string_view CheckContext::netdev_of(const Series& port) const {
+  const Series* info = page_.find(metric::port_info, {{"device", port.label("device")}, {"port", port.label("port")}});
+  return info == nullptr ? std::string_view() : info->label("netdev");
+}
+
+bool CheckContext::had_link(const Series& state) const {
+  if (state.value() >= kActive) return true;
+  if (history_ != nullptr && history_->active_ports().contains(port_key(page_, state))) return true;
+  // Greatest value of the port's network devices; nothing where none tells.
+  const auto most = [&](const MetricDesc& metric) {
+    std::optional<double> found;
+    for (const Series* s : page_.with(metric, "device", state.label("device")))
+      if (s->label("port") == state.label("port")) found = std::max(found.value_or(0), s->value());
+    return found;
+  };
+  if (most(metric::port_link_downed).value_or(0) >= 1) return true;
+  if (most(metric::netdev_operational_state).value_or(0) >= kOperational) return true;
+  if (const auto ups = most(metric::netdev_carrier_up)) return *ups >= 1;
+  // Kernels before 4.16 count both directions together. The first change of a port without a cable is that its driver
+  // says so.
+  return most(metric::netdev_carrier_changes).value_or(0) >= 2;
+}
+
+bool CheckContext::expects_port(const Series& state) const {
+  const std::string_view device = state.label("device");
+  const DeviceExpectation* declared = expected(device);
+  if (declared != nullptr && declared->ports) {
+    const auto number = parse_u64(state.label("port"));
+    return number && *number <= kMaxPort && declared->ports->contains(static_cast<unsigned>(*number));
+  }
+  if (had_link(state)) return true;
+  // Nobody declares a device for storage and leaves all of its ports without a cable.
+  if (declared == nullptr || declared->role != "storage") return false;
+  const auto ports = page_.with(metric::port_state, "device", device);
+  return std::none_of(ports.begin(), ports.end(),
+                      [&](const Series* s) { return had_link(*s) || carries_sessions(*s); });
+}
+
+bool CheckContext::failed(std::string_view collector, std::string_view device) const {
+  return std::any_of(verdict_.sources.begin(), verdict_.sources.end(), [&](const SourceState& source) {
+    return !source.ok && source.collector == collector && source.device == device;
+  });
+}
+
+bool CheckContext::carries_sessions(const Series& state) const {
+  const std::string_view device = state.label("device");
+  const std::string_view port = state.label("port");
+  const std::string_view netdev = netdev_of(state);
   for (const MetricDesc* links :
        {&metric::nvme_controller_link_info, &metric::nfs_mount_link_info, &metric::iser_session_link_info})
     for (const Series& link : page_.of(*links)) {
@@ -262,6 +311,10 @@ std::string bytes_text(double bytes) {
 
 std::string seconds_text(double seconds) { return std::isinf(seconds) ? "for ever" : fmt::format("{:.4g} s", seconds); }
 
+std::string part_of(const Series& series, std::string_view part) {
+  return part.empty() ? object_of(series) : fmt::format("{} {}", object_of(series), part);
+}
+
 void report_moving(CheckContext& context, const MetricDesc& metric, const Movement& movement, std::string_view what,
                    const std::function<bool(const Series&)>& wanted) {
   struct Sum {
@@ -275,7 +328,7 @@ void report_moving(CheckContext& context, const MetricDesc& metric, const Moveme
     if (wanted && !wanted(series)) continue;
     const auto growth = context.growth(series, movement.span);
     if (!growth || growth->increase <= 0) continue;
-    std::string object = object_of(series);
+    std::string object = part_of(series, movement.part);
     auto at = std::find_if(sums.begin(), sums.end(), [&](const Sum& sum) { return sum.object == object; });
     if (at == sums.end()) at = sums.insert(sums.end(), Sum{std::move(object), 0, 0, {}});
     at->count += growth->increase;

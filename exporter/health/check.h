@@ -80,8 +80,16 @@ class CheckContext {
 
   // Declared role of a device; empty where none is declared.
   std::string role_of(std::string_view device) const;
-  // Whether storage sessions run over a port (device and port, or netdev), by the page or by its role.
-  bool carries_storage(std::string_view device, std::string_view port, std::string_view netdev) const;
+  // Network device of a port; empty where the page does not tell.
+  std::string_view netdev_of(const Series& port) const;
+  // Whether the page shows storage sessions over the port.
+  bool carries_sessions(const Series& port) const;
+  // Whether the port of that state was ever up, as far as the page, earlier ones and the kernel's counts tell.
+  bool had_link(const Series& state) const;
+  // Whether that port should be up: it is declared, or, where nothing is declared of its device's ports, it was up.
+  bool expects_port(const Series& state) const;
+  // Whether that source of the device gave no answer.
+  bool failed(std::string_view collector, std::string_view device) const;
   // Declared values of a device, if any.
   const DeviceExpectation* expected(std::string_view device) const;
   bool is_representor(const Series& series) const;
@@ -113,7 +121,10 @@ struct Movement {
   double count = 1;       // events in the time
   double per_second = 0;  // and of them a second
   std::chrono::seconds span{60};
+  std::string_view part{};  // of the object, where the family is about one: "transmit"
 };
+// What a finding on the part of a series names.
+std::string part_of(const Series& series, std::string_view part);
 // Reports each series of the family that moved enough and that `wanted` lets through: "12 in the last 60 s".
 void report_moving(CheckContext& context, const MetricDesc& metric, const Movement& movement, std::string_view what,
                    const std::function<bool(const Series&)>& wanted = {});

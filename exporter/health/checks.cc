@@ -16,26 +16,35 @@ using enum Status;
 constexpr Check kChecks[] = {
     {"port-down", "fault", kWarning, "the port is down", "state active",
      "look at the link: ethtool NETDEV, ip link show NETDEV, the cable and the switch port",
-     "Critical where storage sessions run over the port or its declared role is storage. A port that had no link since "
-     "boot and that nobody declared is left alone: it was never cabled.",
-     "kernel: the port's state and the carrier counts of its network device",
-     "roce_port_state roce_port_info roce_netdev_carrier_up_total", "", "rate", checks::port_down},
+     "Critical where storage sessions run over the port or its declared role is storage. Where the profile declares "
+     "the "
+     "ports of the device, it says which of them have to be up. Elsewhere those count that were: this program saw the "
+     "port active since the host began, or the kernel counted a link. A port that never had one was never cabled and "
+     "is "
+     "left alone, unless its device is declared for storage and has no other.",
+     "kernel: the port's state, its count of lost links and the carrier counts of its network device",
+     "roce_port_state roce_port_info roce_port_link_downed_total roce_netdev_carrier_up_total "
+     "roce_netdev_carrier_changes_total roce_netdev_operational_state",
+     "", "ports", checks::port_down},
     {"link-flapping", "fault", kWarning, "the link goes up and down", "at most one loss of the link in ten minutes",
      "look at the optics and the cable: ethtool -m NETDEV; then the switch port's log",
-     "Counted by the kernel, so that a flap between two looks shows too. Each flap costs RDMA connections their "
-     "retries, and storage its paths.",
-     "kernel: carrier_down_count of the network device", "roce_netdev_carrier_down_total",
-     "roce_netdev_carrier_down_total", "", checks::link_flapping},
+     "Counted by the kernel or the device, so that a flap between two looks shows too; the greatest of the counts "
+     "tells. "
+     "Each flap costs RDMA connections their retries, and storage its paths.",
+     "kernel: carrier_down_count and carrier_changes (two a flap) of the network device; link_downed of the port",
+     "roce_netdev_carrier_down_total roce_netdev_carrier_changes_total roce_port_link_downed_total",
+     "roce_netdev_carrier_down_total roce_netdev_carrier_changes_total roce_port_link_downed_total", "",
+     checks::link_flapping},
     {"link-errors", "fault", kWarning, "the link corrupts what it carries",
-     "no uncorrectable FEC block, no symbol or CRC error",
+     "no uncorrectable FEC block, no symbol or CRC error, no recovery of the link",
      "clean or change optic and cable; ethtool -m NETDEV shows the light",
      "Bits that FEC repairs are normal on PAM4 links and do not count. An uncorrectable block loses packets, and RDMA "
      "sends all of them again.",
-     "IEEE 802.3 FEC; counters of the physical port",
+     "IEEE 802.3 FEC; counters of the physical port; InfiniBand architecture, PortCounters",
      "roce_fec_blocks_total roce_physical_port_errors_total roce_physical_port_pcs_symbol_errors_total "
-     "roce_port_symbol_errors_total",
+     "roce_port_symbol_errors_total roce_port_link_error_recoveries_total roce_port_receive_errors_total",
      "roce_fec_blocks_total roce_physical_port_errors_total roce_physical_port_pcs_symbol_errors_total "
-     "roce_port_symbol_errors_total",
+     "roce_port_symbol_errors_total roce_port_link_error_recoveries_total roce_port_receive_errors_total",
      "", checks::link_errors},
     {"gid-missing", "fault", kWarning, "the active port has no routable RoCE v2 GID",
      "at least one, from an IPv4 or a routable IPv6 address of the port's netdev",
@@ -46,10 +55,12 @@ constexpr Check kChecks[] = {
     {"rate-uneven", "fault", kWarning, "the link runs slower than its siblings",
      "the rate of the other ports of the same card type",
      "look at the speed that the switch port offers, at FEC and the cable: ethtool NETDEV",
-     "Compares active ports of the same card type on this host. A link that is slower on purpose belongs into the "
-     "profile (rate), which then judges instead.",
+     "Compares active ports of the same card type and link layer on this host. A link that is slower on purpose "
+     "belongs "
+     "into the profile (rate), which then judges instead.",
      "comparison within the host; no maximum of a port is told by any driver",
-     "roce_port_rate_bytes_per_second roce_port_state roce_device_info", "", "rate", checks::rate_uneven},
+     "roce_port_rate_bytes_per_second roce_port_state roce_port_info roce_device_info", "", "rate",
+     checks::rate_uneven},
     {"mtu-mismatch", "drift", kWarning, "the MTU differs from that of the sibling ports",
      "one MTU on ports of one network", "set the MTU of the netdev, its VLANs and bond: ip link set NETDEV mtu 9000",
      "Compares the RoCE path MTU of active ports of one card type and rate. Both ends use the smaller one, so that a "
@@ -65,26 +76,40 @@ constexpr Check kChecks[] = {
     {"counter-saturated", "unknown", kWarning, "counters stand at their top and count no more",
      "counters below their top", "clear the port's counters with the tool of the NIC's vendor, or reload the driver",
      "InfiniBand's classic error counters stick at 15, 255, 65535 or 2^32-1. What they should tell can no longer be "
-     "seen: a quiet counter is then no proof of a quiet link.",
+     "seen: a quiet counter is then no proof of a quiet link. port_xmit_wait is left out: it is at its top on every "
+     "link "
+     "that was ever busy.",
      "InfiniBand architecture, PortCounters", "roce_counter_support roce_netdev_statistic_support", "", "",
      checks::counter_saturated},
-    {"pause-storm", "fault", kCritical, "PFC stops a priority most of the time", "paused below 50 % of the time",
+    {"pause-storm", "fault", kCritical, "pause stops traffic most of the time", "paused below 50 % of the time",
      "find who pauses: the switch's PFC counters of this port, then the port that it pauses for",
-     "The switch does not let this host send. Storage on that priority stands still and may time out. The NIC's own "
-     "watchdog counts as well.",
-     "IEEE 802.1Qbb; pause time as the NIC measures it", "roce_pfc_pause_seconds_total roce_pause_storms_total",
-     "roce_pfc_pause_seconds_total roce_pause_storms_total", "", checks::pause_storm},
-    {"pause-received", "capacity", kWarning, "PFC stops a priority noticeably", "paused below 5 % of the time",
+     "The switch does not let this host send. Storage on that priority, or with 802.3x pause all that the port "
+     "carries, "
+     "stands still and may time out. The NIC's own watchdog counts as well.",
+     "IEEE 802.1Qbb and 802.3x; pause time as the NIC measures it",
+     "roce_pfc_pause_seconds_total roce_pause_seconds_total roce_pause_storms_total",
+     "roce_pfc_pause_seconds_total roce_pause_seconds_total roce_pause_storms_total", "", checks::pause_storm},
+    {"pause-received", "capacity", kWarning, "pause stops traffic noticeably",
+     "paused below 5 % of the time, or at most 1000 frames a second where the NIC counts no time",
      "look for congestion at the switch: queues, ECN thresholds, an incast",
      "Short pauses are how a lossless fabric works. More than a twentieth of the time means that ECN does not slow "
-     "senders early enough.",
-     "IEEE 802.1Qbb; pause time as the NIC measures it", "roce_pfc_pause_seconds_total", "roce_pfc_pause_seconds_total",
+     "senders early enough. 802.3x pause stops all priorities of the port together.",
+     "IEEE 802.1Qbb and 802.3x; pause time as the NIC measures it, else frames",
+     "roce_pfc_pause_seconds_total roce_pause_seconds_total roce_pfc_frames_total roce_dcb_pfc_frames_total "
+     "roce_pause_frames_total",
+     "roce_pfc_pause_seconds_total roce_pause_seconds_total roce_pfc_frames_total{frame=xoff} "
+     "roce_pfc_frames_total{frame=any} roce_dcb_pfc_frames_total roce_pause_frames_total",
      "", checks::pause_received},
-    {"pause-sent", "fault", kWarning, "this host stops its peers by PFC", "pause sent below 5 % of the time",
+    {"pause-sent", "fault", kWarning, "this host stops its peers by pause",
+     "pause sent below 5 % of the time, or at most 1000 frames a second where the NIC counts no time",
      "look at pcie-degraded, pcie-stalled, NUMA placement and the IOMMU of this host",
      "This host cannot take data as fast as it comes: it is the slow receiver, and the fabric behind it stands still "
-     "too.",
-     "IEEE 802.1Qbb; pause time as the NIC measures it", "roce_pfc_pause_seconds_total", "roce_pfc_pause_seconds_total",
+     "too. 802.3x pause shows in no drop counter.",
+     "IEEE 802.1Qbb and 802.3x; pause time as the NIC measures it, else frames",
+     "roce_pfc_pause_seconds_total roce_pause_seconds_total roce_pfc_frames_total roce_dcb_pfc_frames_total "
+     "roce_pause_frames_total",
+     "roce_pfc_pause_seconds_total roce_pause_seconds_total roce_pfc_frames_total{frame=xoff} "
+     "roce_pfc_frames_total{frame=any} roce_dcb_pfc_frames_total roce_pause_frames_total",
      "", checks::pause_sent},
     {"lossless-drops", "fault", kCritical, "a lossless priority loses packets", "no drop on a priority with PFC",
      "compare buffers and PFC on both ends: dcb buffer show dev NETDEV, dcb pfc show dev NETDEV",
@@ -95,8 +120,10 @@ constexpr Check kChecks[] = {
     {"port-discards", "fault", kWarning, "the port drops sound packets", "less than one in ten seconds",
      "look at receive buffers, PFC and PCIe: ethtool -S NETDEV",
      "Received packets without a buffer, or packets to send that got stuck behind pause. RDMA sends them again.",
-     "counters of the physical port", "roce_physical_port_discards_total roce_port_receive_discards_total",
-     "roce_physical_port_discards_total roce_port_receive_discards_total", "", checks::port_discards},
+     "counters of the physical port; InfiniBand architecture, PortCounters",
+     "roce_physical_port_discards_total roce_port_receive_discards_total roce_port_transmit_discards_total",
+     "roce_physical_port_discards_total roce_port_receive_discards_total roce_port_transmit_discards_total", "",
+     checks::port_discards},
     {"pfc-mismatch", "drift", kWarning, "PFC differs between this port and the switch",
      "the same priorities on both ends", "set PFC alike: dcb pfc show dev NETDEV, then the switch's configuration",
      "One end pauses and the other does not listen. Told only where the switch sends its setting by LLDP.",
@@ -316,7 +343,7 @@ constexpr Check kChecks[] = {
      "raise hugetlb.SIZE.max of the cgroup", "Pages may be free on the host: the cgroup's limit refused.",
      "kernel: hugetlb controller", "roce_cgroup_hugetlb_failures_total", "roce_cgroup_hugetlb_failures_total", "",
      checks::hugepages_cgroup},
-    {"shm-segments", "capacity", kWarning, "System V shared memory segments run out", "below kernel.shmmni",
+    {"shm-segments", "capacity", kWarning, "System V shared memory segments run out", "at most 95 % of kernel.shmmni",
      "remove what is left behind: ipcs -m, ipcrm; raise kernel.shmmni",
      "Allocations of huge pages by shmget then fail although pages are free.", "kernel: System V IPC",
      "roce_sysv_shm_segments roce_sysv_shm_segments_limit", "", "", checks::shm_segments},

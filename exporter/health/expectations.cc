@@ -95,12 +95,18 @@ class Comparison {
   }
 
   void compare_ports(std::string_view name, const DeviceExpectation& expected, bool storage) {
+    auto missing = expected.ports.value_or(std::set<unsigned>());
     each(metric::port_state, name, [&](const Series& state) {
-      Expectation up{"port-down",     object_of(state), state.value() >= kActive, kActive, short_number(state.value()),
-                     "an active port"};
-      up.critical = storage;
-      up.told_by_check = true;
-      add(std::move(up));
+      if (const auto number = parse_u64(state.label("port")); number && *number <= kMaxPort)
+        missing.erase(static_cast<unsigned>(*number));
+      if (context_.expects_port(state)) {
+        Expectation up{
+            "port-down",     object_of(state), state.value() >= kActive, kActive, short_number(state.value()),
+            "an active port"};
+        up.critical = storage;
+        up.told_by_check = true;
+        add(std::move(up));
+      }
       if (!expected.rate_gbps || state.value() < kActive) return;
       const Series* rate = context_.page().find(metric::port_rate, {{"device", name}, {"port", state.label("port")}});
       const double declared = *expected.rate_gbps * kBytesPerGigabit;
@@ -109,6 +115,16 @@ class Comparison {
       add_number("rate", object_of(state), declared, rate->value() >= declared * 0.999,
                  fmt::format("{:g} Gb/s", rate->value() / kBytesPerGigabit), text);
     });
+    for (const unsigned port : missing) {
+      const std::string object = fmt::format("{}/{}", name, port);
+      if (context_.failed("rdma_port", name)) {
+        add_unknown("port-down", object, kActive, "an active port");
+        continue;
+      }
+      Expectation there{"port-down", object, false, kActive, "the device shows no such port", "an active port"};
+      there.critical = storage;
+      add(std::move(there));
+    }
     const auto least = [&](std::string_view check, const MetricDesc& metric, std::optional<unsigned> declared) {
       if (!declared) return;
       const std::string text = fmt::format("{} bytes", *declared);

@@ -40,7 +40,9 @@ constexpr Kind kKinds[] = {{"fault", Status::kWarning},   {"fault", Status::kCri
 }  // namespace
 
 Health::Health(const std::string& state_directory, SinceStore::Mode mode)
-    : history_(watched_families()), since_(state_directory, mode) {}
+    : history_(watched_families()), since_(state_directory, mode) {
+  history_.remember_active(since_.active_ports());
+}
 
 void Health::set_profile(std::shared_ptr<const Profile> profile) {
   const std::lock_guard lock(mutex_);
@@ -54,7 +56,7 @@ Verdict Health::judge_locked(const Page& page, const PageView& view, bool advice
   const auto unix_time = static_cast<std::int64_t>(std::time(nullptr));
   if (profile_) apply_waivers(verdict, *profile_, unix_time);
   conclude(verdict);
-  since_.stamp(verdict, unix_time);
+  since_.stamp(verdict, unix_time, history_.active_ports());
   if (!advice) {
     last_ = verdict;
     judged_ = now;
@@ -87,7 +89,8 @@ void Health::add_metrics(const Page& page, SampleBatch& out) {
     out.add(metric::health_findings, {kind.finding_class, to_string(kind.severity)}, static_cast<std::uint64_t>(n));
   }
   Verdict ignored;
-  const CheckContext context(view, nullptr, profile_.get(), ignored);
+  ignored.sources = page.sources;
+  const CheckContext context(view, &history_, profile_.get(), ignored);
   for (const Series& info : view.of(metric::device_info)) {
     const std::string role = context.role_of(info.label("device"));
     out.add(metric::device_role_info, {info.label("device"), role.empty() ? "undeclared" : std::string_view(role)}, 1);

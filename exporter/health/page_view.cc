@@ -3,8 +3,12 @@
 
 #include <algorithm>
 
+#include "exporter/catalog/catalog.h"
+
 namespace roce {
 namespace {
+
+constexpr double kActive = 4;
 
 // Position of a name in a comma-separated list; npos where it is not in it.
 std::size_t position(std::string_view list, std::string_view name) {
@@ -74,7 +78,26 @@ const Series* PageView::find(const MetricDesc& metric,
   return nullptr;
 }
 
+std::string port_key(const PageView& page, const Series& port) {
+  const std::string_view device = port.label("device");
+  const Series* info = page.find(metric::device_info, {{"device", device}});
+  std::string out(device);
+  for (const std::string_view part :
+       {info == nullptr ? std::string_view() : info->label("pci_address"), port.label("port")}) {
+    out += ' ';
+    out += part;
+  }
+  return out;
+}
+
+void History::remember_active(const std::set<std::string>& ports) {
+  for (const std::string& port : ports)
+    if (active_ports_.size() < kMaxActivePorts) active_ports_.insert(port);
+}
+
 void History::record(const PageView& page, Clock::time_point now) {
+  for (const Series& state : page.of(metric::port_state))
+    if (state.value() >= kActive && active_ports_.size() < kMaxActivePorts) active_ports_.insert(port_key(page, state));
   std::erase_if(series_, [&](const auto& entry) { return now - entry.second.back().time > kKept; });
   for (const Watched& watched : watched_) {
     for (const Series& series : page.of(*watched.metric)) {

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +60,9 @@ class PageView {
   mutable std::unordered_map<const MetricDesc*, Indexes> indexes_;  // made when they are first asked for
 };
 
+// Names a port so that another card under its name is another port: device, PCI address, port.
+std::string port_key(const PageView& page, const Series& port);
+
 // Values of the families that checks watch, thinned out to one in twenty seconds and kept for ten minutes. Bounded in
 // series and points; what is beyond is not watched. Not thread-safe.
 class History {
@@ -68,6 +72,7 @@ class History {
   static constexpr std::chrono::seconds kSpacing{20};
   static constexpr std::size_t kMaxSeries = 16384;
   static constexpr std::size_t kMaxPoints = 40;
+  static constexpr std::size_t kMaxActivePorts = 4096;
 
   // A family, or those of its series alone that have that value of a label.
   struct Watched {
@@ -92,6 +97,10 @@ class History {
   // Least value of the last `span`, by at least two pages a second or more apart.
   std::optional<double> least(const Series& series, std::chrono::seconds span) const;
 
+  // Ports that a page, or an earlier run, saw active, by port_key(); they stay in it when they go down.
+  const std::set<std::string>& active_ports() const { return active_ports_; }
+  void remember_active(const std::set<std::string>& ports);
+
   bool empty() const { return series_.empty(); }
 
  private:
@@ -105,6 +114,7 @@ class History {
 
   std::vector<Watched> watched_;
   std::unordered_map<std::string, Points> series_;
+  std::set<std::string> active_ports_;
 };
 
 }  // namespace roce

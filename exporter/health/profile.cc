@@ -247,6 +247,10 @@ class Reader {
 
   std::vector<Key> expectation_keys(DeviceExpectation& out) {
     return {
+        {"ports",
+         [this, &out](const YamlNode& v, const std::string& p) {
+           read_numbers(v, p, 1U, kMaxPort, "ports such as [1, 2]", "each port once", out.ports);
+         }},
         {"rate",
          [this, &out](const YamlNode& v, const std::string& p) { read_number(v, p, 0.1, 10000.0, out.rate_gbps); }},
         {"mtu", [this, &out](const YamlNode& v, const std::string& p) { read_number(v, p, 68U, 65535U, out.mtu); }},
@@ -269,7 +273,10 @@ class Reader {
          [this, &out](const YamlNode& v, const std::string& p) {
            read_choice(v, p, std::array<unsigned, 6>{128, 256, 512, 1024, 2048, 4096}, out.max_read_request);
          }},
-        {"pfc_priorities", [this, &out](const YamlNode& v, const std::string& p) { read_priorities(v, p, out); }},
+        {"pfc_priorities",
+         [this, &out](const YamlNode& v, const std::string& p) {
+           read_numbers(v, p, 0U, 7U, "priorities such as [3]", "each priority once", out.pfc_priorities);
+         }},
         {"dscp", [this, &out](const YamlNode& v, const std::string& p) { read_dscp(v, p, out); }},
         {"ecn", [this, &out](const YamlNode& v, const std::string& p) { read_switch(v, p, out.ecn); }},
         {"firmware",
@@ -288,18 +295,19 @@ class Reader {
       add(node.line, path, {shown(node), "true or false", {}});
   }
 
-  void read_priorities(const YamlNode& node, const std::string& path, DeviceExpectation& out) {
+  void read_numbers(const YamlNode& node, const std::string& path, unsigned low, unsigned high, std::string_view of,
+                    std::string_view once, std::optional<std::set<unsigned>>& out) {
     if (node.kind != Kind::kList)
-      return add(node.line, path, {shown(node), "a list of priorities such as [3], or [] for none", {}});
-    std::set<unsigned> priorities;
+      return add(node.line, path, {shown(node), fmt::format("a list of {}, or [] for none", of), {}});
+    std::set<unsigned> numbers;
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       const std::string at = fmt::format("{}[{}]", path, i);
-      std::optional<unsigned> priority;
-      read_number(node.items[i], at, 0U, 7U, priority);
-      if (priority && !priorities.insert(*priority).second)
-        add(node.items[i].line, at, {fmt::format("`{}` twice", *priority), "each priority once", {}});
+      std::optional<unsigned> number;
+      read_number(node.items[i], at, low, high, number);
+      if (number && !numbers.insert(*number).second)
+        add(node.items[i].line, at, {fmt::format("`{}` twice", *number), std::string(once), {}});
     }
-    out.pfc_priorities = priorities;
+    out = numbers;
   }
 
   void read_dscp(const YamlNode& node, const std::string& path, DeviceExpectation& out) {
@@ -537,6 +545,7 @@ class Reader {
 
 void lay_over(DeviceExpectation& base, const DeviceExpectation& top) {
   if (!top.role.empty()) base.role = top.role;
+  if (top.ports) base.ports = top.ports;
   if (top.rate_gbps) base.rate_gbps = top.rate_gbps;
   if (top.mtu) base.mtu = top.mtu;
   if (top.path_mtu) base.path_mtu = top.path_mtu;

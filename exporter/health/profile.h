@@ -17,6 +17,7 @@ namespace roce {
 // What is declared of a device. What is not set is not judged.
 struct DeviceExpectation {
   std::string role;                          // storage, compute, management; empty: not declared
+  std::optional<std::set<unsigned>> ports;   // that should be active; not set: those that were ever up
   std::optional<double> rate_gbps;           // of each port
   std::optional<unsigned> mtu;               // of the netdev, bytes
   std::optional<unsigned> path_mtu;          // RoCE, bytes
@@ -82,6 +83,7 @@ struct HostClass {
 };
 
 constexpr std::size_t kMaxDeclaredDevices = 1024;
+constexpr unsigned kMaxPort = 255;
 
 // Parses the text; `file` names it in messages. On failure one line, "FILE:LINE: key `x`: found ..., allowed ...",
 // which also names every further problem. Throws nothing.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "exporter/base/parse.h"
@@ -86,6 +87,19 @@ class Writer {
     return found;
   }
 
+  // Of ports that are active: kernels invent a rate for others.
+  std::optional<double> same_on_active(const MetricDesc& metric, std::string_view device) const {
+    std::optional<double> found;
+    for (const Series* state : view_.with(metric::port_state, "device", device)) {
+      if (state->value() < kActive || context_.is_representor(*state)) continue;
+      const Series* s = view_.find(metric, {{"device", device}, {"port", state->label("port")}});
+      if (s == nullptr) continue;
+      if (found && *found != s->value()) return std::nullopt;
+      found = s->value();
+    }
+    return found;
+  }
+
   void devices() {
     if (view_.of(metric::device_info).empty()) {
       out_.text += "\n# This host shows no RDMA device.\ndevices: []\n";
@@ -98,16 +112,30 @@ class Writer {
   void device(const Series& info) {
     const std::string_view name = info.label("device");
     const std::string_view address = info.label("pci_address");
-    out_.text += address.empty() ? fmt::format("  - device: {}\n", quoted(name))
-                                 : fmt::format("  - pci_address: {}   # {}\n", quoted(address), name);
-    const Series* state = of_device(metric::port_state, name);
-    const bool storage = state != nullptr && context_.carries_storage(name, state->label("port"), "");
+    // Several devices may be on one function: then only the name tells them apart.
+    const bool alone = view_.with(metric::device_info, "pci_address", address).size() == 1;
+    out_.text += address.empty() || !alone ? fmt::format("  - device: {}\n", quoted(name))
+                                           : fmt::format("  - pci_address: {}   # {}\n", quoted(address), name);
+    bool storage = false;
+    bool active = false;
+    std::set<std::uint64_t> ports;
+    for (const Series* state : view_.with(metric::port_state, "device", name)) {
+      if (context_.is_representor(*state)) continue;
+      const bool sessions = context_.carries_sessions(*state);
+      storage = storage || sessions;
+      active = active || state->value() >= kActive;
+      if (const auto port = parse_u64(state->label("port")); port && (sessions || context_.had_link(*state)))
+        ports.insert(*port);
+    }
     out_.text += fmt::format("    role: {}\n", storage ? "storage" : "compute   # no storage session runs over it now");
     constexpr std::string_view kIndent = "    ";
-    const bool active = same_on_all(metric::port_state, name).value_or(0) >= kActive;
-    if (const auto rate = same_on_all(metric::port_rate, name); rate && active && *rate > 0)
+    if (!ports.empty() || doubt("ports", name) != nullptr)
+      value(kIndent, "ports", name, "ports", fmt::format("[{}]", fmt::join(ports, ", ")));
+    else
+      out_.text += "    # ports: none had a link yet; not declared, each counts once it had one\n";
+    if (const auto rate = same_on_active(metric::port_rate, name); rate && *rate > 0)
       value(kIndent, "rate", name, "rate", fmt::format("{:g}   # Gb/s", *rate / kBytesPerGigabit));
-    if (!active) out_.text += "    # its port is not active: no rate\n";
+    if (!active) out_.text += "    # no port is active: no rate\n";
     if (const auto mtu = same_on_all(metric::netdev_mtu, name)) value(kIndent, "mtu", name, "mtu", short_number(*mtu));
     pcie(name, address);
     if (const Series* size = of_device(metric::pcie_max_read_request, name))
@@ -129,33 +157,61 @@ class Writer {
     value("    ", "pcie", name, "pcie", fmt::format("{{lanes: {}, speed: {:g}}}", short_number(lanes->value()), gts));
   }
 
+  // Ports of the device that differ cannot be told in one value here either.
   void lossless(std::string_view name) {
-    std::set<unsigned> on;
-    bool told = false;
-    for (const Series& s : view_.of(metric::pfc_enabled)) {
-      if (s.label("device") != name || context_.is_representor(s)) continue;
-      told = true;
-      if (const auto priority = parse_u64(s.label("priority")); priority && s.value() == 1)
-        on.insert(static_cast<unsigned>(*priority));
+    std::map<std::string_view, std::set<std::uint64_t>> enabled;  // by netdev
+    for (const Series* s : view_.with(metric::pfc_enabled, "device", name)) {
+      if (context_.is_representor(*s)) continue;
+      auto& on = enabled[s->label("netdev")];
+      if (const auto priority = parse_u64(s->label("priority")); priority && s->value() == 1) on.insert(*priority);
     }
-    if (told) value("    ", "pfc_priorities", name, "pfc_priorities", fmt::format("[{}]", fmt::join(on, ", ")));
-    std::string map;
-    for (const Series& s : view_.of(metric::dscp_priority)) {
-      const auto priority = static_cast<unsigned>(s.value());
-      if (s.label("device") == name && on.contains(priority) &&
-          map.find(fmt::format("{}:", s.label("dscp"))) == std::string::npos)
-        map += fmt::format("{}{}: {}", map.empty() ? "" : ", ", s.label("dscp"), priority);
+    if (enabled.empty()) return;
+    const std::set<std::uint64_t>& on = enabled.begin()->second;
+    if (std::any_of(enabled.begin(), enabled.end(), [&](const auto& other) { return other.second != on; })) {
+      out_.text += "    # its ports have PFC on different priorities\n";
+      return;
     }
-    if (!map.empty()) value("    ", "dscp", name, "dscp", fmt::format("{{{}}}", map));
-    bool ecn = true;
+    value("    ", "pfc_priorities", name, "pfc_priorities", fmt::format("[{}]", fmt::join(on, ", ")));
+    dscp(name, on);
+    // On means on for the declared priorities, off means off for all.
+    bool lossless_on = true;
+    bool any_on = false;
     std::size_t n = 0;
-    for (const Series& s : view_.of(metric::ecn_enabled)) {
-      const auto priority = parse_u64(s.label("priority"));
-      if (s.label("device") != name || !priority || !on.contains(static_cast<unsigned>(*priority))) continue;
-      ecn = ecn && s.value() == 1;
+    for (const Series* s : view_.with(metric::ecn_enabled, "device", name)) {
+      any_on = any_on || s->value() == 1;
+      const auto priority = parse_u64(s->label("priority"));
+      const bool declared = doubt("pfc_priorities", name) == nullptr;
+      if (declared && (!priority || !on.contains(*priority))) continue;
+      lossless_on = lossless_on && s->value() == 1;
       ++n;
     }
-    if (n > 0) value("    ", "ecn", name, "ecn", ecn ? "true" : "false");
+    if (n > 0 && (lossless_on || !any_on)) value("    ", "ecn", name, "ecn", lossless_on ? "true" : "false");
+  }
+
+  // What all netdevs of the device map alike.
+  void dscp(std::string_view name, const std::set<std::uint64_t>& on) {
+    std::map<std::uint64_t, std::optional<std::uint64_t>> maps;
+    for (const Series* s : view_.with(metric::dscp_priority, "device", name)) {
+      const auto dscp = parse_u64(s->label("dscp"));
+      const auto priority = static_cast<std::uint64_t>(s->value());
+      if (!dscp || context_.is_representor(*s)) continue;
+      const auto [at, fresh] = maps.try_emplace(*dscp, on.contains(priority) ? std::optional(priority) : std::nullopt);
+      if (!fresh && at->second != priority) at->second.reset();
+    }
+    for (const Series* entries : view_.with(metric::dscp_entries, "device", name)) {
+      if (context_.is_representor(*entries)) continue;
+      for (auto& [dscp, priority] : maps) {
+        const Series* s =
+            view_.find(metric::dscp_priority,
+                       {{"device", name}, {"netdev", entries->label("netdev")}, {"dscp", std::to_string(dscp)}});
+        // A netdev with a map follows the common one where it says nothing of its own.
+        if (entries->value() == 0 || (s == nullptr && priority != dscp / 8)) priority.reset();
+      }
+    }
+    std::string text;
+    for (const auto& [dscp, priority] : maps)
+      if (priority) text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", dscp, *priority);
+    if (!text.empty()) value("    ", "dscp", name, "dscp", fmt::format("{{{}}}", text));
   }
 
   void host() {

@@ -21,6 +21,8 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxFile = std::size_t{4} << 20U;
 
+constexpr const char* kBoot = "/proc/sys/kernel/random/boot_id";
+
 std::string key_of(const Finding& finding) { return finding.id + '\n' + finding.object; }
 
 std::string reason(int err) {
@@ -42,6 +44,8 @@ std::string rfc3339(std::int64_t unix_time) {
 SinceStore::SinceStore(const std::string& directory, Mode mode) : mode_(mode) {
   if (directory.empty()) return;
   file_ = directory + "/findings.json";
+  // Of the host that this program runs on, whatever tree it reads: the file is kept there.
+  if (const auto boot = read_file(kBoot, 256)) boot_ = boot->substr(0, boot->find('\n'));
   load();
   if (mode_ == Mode::kReadWrite) writer_ = std::thread([this] { write_in_background(); });
 }
@@ -80,9 +84,15 @@ void SinceStore::load() {
     const std::string since = text_of("since");
     if (since.size() == 20 && since.back() == 'Z') times_[text_of("id") + '\n' + text_of("object")] = since;
   }
+  const auto boot = root.find("boot");
+  const auto ports = root.find("active_ports");
+  if (boot_.empty() || boot == root.end() || !boot->is_string() || ports == root.end() || !ports->is_array()) return;
+  if (boot->get<std::string>() != boot_) return;
+  for (const json& port : *ports)
+    if (port.is_string() && left_.size() < kMaxPorts) left_.insert(port.get<std::string>());
 }
 
-void SinceStore::stamp(Verdict& verdict, std::int64_t unix_time) {
+void SinceStore::stamp(Verdict& verdict, std::int64_t unix_time, const std::set<std::string>& active_ports) {
   const std::lock_guard lock(mutex_);
   Times now;
   for (Finding& finding : verdict.findings) {
@@ -93,15 +103,17 @@ void SinceStore::stamp(Verdict& verdict, std::int64_t unix_time) {
       finding.since = rfc3339(unix_time);
     if (!finding.since.empty() && now.size() < kMaxFindings) now[key] = finding.since;
   }
-  if (mode_ == Mode::kReadOnly || now == times_) return;
+  if (mode_ == Mode::kReadOnly || (now == times_ && active_ports == ports_)) return;
   times_ = std::move(now);
+  ports_ = active_ports;
   if (file_.empty()) return;
   json findings = json::array();
   for (const auto& [key, since] : times_) {
     const std::size_t end = key.find('\n');
     findings.push_back({{"id", key.substr(0, end)}, {"object", key.substr(end + 1)}, {"since", since}});
   }
-  pending_ = json{{"findings", std::move(findings)}}.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  const json root{{"findings", std::move(findings)}, {"boot", boot_}, {"active_ports", ports_}};
+  pending_ = root.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
   has_pending_ = true;
   changed_.notify_all();
 }

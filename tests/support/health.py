@@ -287,6 +287,17 @@ def written_profile():
         profile = h.write("p.yml", out)
         code, out, err = h.check(f"--profile.file={profile}")
         expect(code == 0, f"{code} {out} {err}")
+        # a port that was never cabled is not expected
+        for n, v in (("carrier_up_count", "0"), ("carrier_changes", "1")):
+            trees.write(h.path(f"sys/class/net/eth1/{n}"), v)
+        trees.write(h.port(1) + "/counters/link_downed", "0")
+        h.down(1)
+        code, out, err = call("profile", "init", *h.source)
+        expect(code == 0 and "# ports: none had a link yet" in out, f"{code} {err}\n{out}")
+        profile = h.write("p.yml", out)
+        code, out, err = h.check(f"--profile.file={profile}")
+        expect(code == 0, f"{code} {out} {err}")
+        h.down(1, down=False)
         trees.write(h.port(1) + "/rate", "50 Gb/sec (2X EDR)")
         code, out, err = call("profile", "init", *h.source)
         expect(code == 1 and re.search(r"# suspicious: rate-uneven: .*\n +#rate: 50", out), f"{code} {err}\n{out}")

@@ -16,6 +16,7 @@ using std::chrono::seconds;
 
 constexpr double kPinnedShare = 0.8;
 constexpr double kSmallDefault = 64.0 * 1024 * 1024;
+constexpr double kSegmentsShare = 0.95;
 constexpr double kDeepIdle = 50e-6;
 
 std::string process_text(const Series& s) {
@@ -83,7 +84,8 @@ void hugepages_cgroup(CheckContext& context) {
 void shm_segments(CheckContext& context) {
   const auto used = context.of(metric::sysv_shm_segments);
   const auto limit = context.of(metric::sysv_shm_segments_limit);
-  if (used.empty() || limit.empty() || limit[0].value() <= 0 || used[0].value() < limit[0].value()) return;
+  if (used.empty() || limit.empty() || limit[0].value() <= 0) return;
+  if (used[0].value() <= kSegmentsShare * limit[0].value()) return;
   std::string found = fmt::format("{} of {} segments", short_number(used[0].value()), short_number(limit[0].value()));
   if (const auto orphaned = context.of(metric::sysv_shm_orphaned); !orphaned.empty() && orphaned[0].value() > 0)
     found += fmt::format(", {} of them attached by nobody", short_number(orphaned[0].value()));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
 
 #include "exporter/catalog/catalog.h"
@@ -22,12 +25,6 @@ std::string_view state_text(double state) {
   return "not active";
 }
 
-std::string_view netdev_of(CheckContext& context, const Series& port) {
-  const Series* info =
-      context.page().find(metric::port_info, {{"device", port.label("device")}, {"port", port.label("port")}});
-  return info == nullptr ? std::string_view() : info->label("netdev");
-}
-
 // Ports that are of one kind: same hardware, so that their links should be alike.
 std::string kind_of(CheckContext& context, std::string_view device) {
   const Series* info = context.page().find(metric::device_info, {{"device", device}});
@@ -37,30 +34,46 @@ std::string kind_of(CheckContext& context, std::string_view device) {
 
 }  // namespace
 
-// A port that nobody ever cabled says nothing: only one that had a link since boot, or that somebody needs, is a
-// finding.
+// A port that nobody ever cabled says nothing: only one that had a link, or that somebody needs, is a finding.
 void port_down(CheckContext& context) {
   for (const Series& state : context.of(metric::port_state)) {
     if (state.value() >= kActive || context.is_representor(state)) continue;
     const std::string_view device = state.label("device");
-    const std::string_view netdev = netdev_of(context, state);
-    const bool storage = context.carries_storage(device, state.label("port"), netdev);
-    const Series* ups =
-        context.page().find(metric::netdev_carrier_up, {{"device", device}, {"port", state.label("port")}});
-    const bool had_link = ups != nullptr && ups->value() > 0;
-    if (!storage && !had_link && context.expected(device) == nullptr) continue;
+    const bool sessions = context.carries_sessions(state);
+    if (!sessions && !context.expects_port(state)) continue;
+    const std::string_view netdev = context.netdev_of(state);
     std::string found = fmt::format("state {}", state_text(state.value()));
     if (const Series* reason =
             context.page().find(metric::netdev_link_reason, {{"device", device}, {"port", state.label("port")}}))
       found += fmt::format(": {} {}", reason->label("reason"), reason->label("detail"));
     if (!netdev.empty()) found += fmt::format(", netdev {}", netdev);
     Finding& finding = context.report(object_of(state), found);
-    if (storage) finding.severity = Status::kCritical;
+    if (sessions || context.role_of(device) == "storage") finding.severity = Status::kCritical;
   }
 }
 
+// One loss of the link shows in up to three counts, by driver and kernel: the greatest of them tells.
 void link_flapping(CheckContext& context) {
-  report_moving(context, metric::netdev_carrier_down, {2, 0, seconds(600)}, "times down");
+  struct Losses {
+    std::array<double, 3> by_count{};
+    double seconds = 0;
+  };
+  std::map<std::string, Losses> ports;
+  const auto add = [&](std::size_t count, const MetricDesc& metric, double steps) {
+    for (const Series& s : context.of(metric)) {
+      const auto growth = context.growth(s, seconds(600));
+      if (!growth || growth->increase < steps) continue;
+      Losses& losses = ports[port_of(s)];
+      losses.by_count[count] += std::floor(growth->increase / steps);
+      losses.seconds = std::max(losses.seconds, growth->seconds);
+    }
+  };
+  add(0, metric::netdev_carrier_down, 1);
+  add(1, metric::netdev_carrier_changes, 2);  // down and up
+  add(2, metric::port_link_downed, 1);
+  for (const auto& [port, losses] : ports)
+    if (const double most = *std::max_element(losses.by_count.begin(), losses.by_count.end()); most >= 2)
+      context.report(port, fmt::format("{} times down {}", short_number(most), in_last(losses.seconds)));
 }
 
 void link_errors(CheckContext& context) {
@@ -75,6 +88,8 @@ void link_errors(CheckContext& context) {
   });
   report_moving(context, metric::physical_port_symbol_errors, {1, 0, seconds(60)}, "symbol errors", untold);
   report_moving(context, metric::port_symbol_errors, {1, 0, seconds(60)}, "symbol errors", untold);
+  report_moving(context, metric::port_link_error_recoveries, {1, 0, seconds(60)}, "link recoveries", untold);
+  report_moving(context, metric::port_receive_errors, {1, 0, seconds(60)}, "packets received with an error", untold);
 }
 
 void gid_missing(CheckContext& context) {
@@ -102,8 +117,12 @@ void rate_uneven(CheckContext& context) {
     if (declared != nullptr && declared->rate_gbps) continue;  // then the profile judges
     const Series* state = context.page().find(metric::port_state, {{"device", device}, {"port", rate.label("port")}});
     if (state == nullptr || state->value() < kActive || context.is_representor(*state)) continue;
-    if (const std::string kind = kind_of(context, device); !kind.empty())
-      by_kind[kind].push_back({&rate, rate.value()});
+    std::string kind = kind_of(context, device);
+    if (kind.empty()) continue;
+    // One card may have ports of two kinds of network.
+    if (const Series* info = context.page().find(metric::port_info, {{"device", device}, {"port", rate.label("port")}}))
+      kind += fmt::format(" {}", info->label("link_layer"));
+    by_kind[kind].push_back({&rate, rate.value()});
   }
   for (const auto& [kind, ports] : by_kind) {
     double best = 0;
@@ -175,7 +194,8 @@ void counter_saturated(CheckContext& context) {
   std::map<std::string, std::string> counters;  // by port
   for (const MetricDesc* support : {&metric::counter_support, &metric::netdev_statistic_support})
     for (const Series& s : context.of(*support)) {
-      if (s.label("state") != "saturated") continue;
+      // Ticks of waiting reach their top on every link that was ever busy, and tell of no fault.
+      if (s.label("state") != "saturated" || s.label("counter") == "port_xmit_wait") continue;
       std::string& text = counters[object_of(s)];
       text += fmt::format("{}{}", text.empty() ? "" : ", ", s.label("counter"));
     }

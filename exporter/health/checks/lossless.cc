@@ -17,17 +17,51 @@ using std::chrono::seconds;
 constexpr seconds kShort{15};
 constexpr double kStorm = 0.5;  // share of the time that a priority stands still
 constexpr double kNoticed = 0.05;
+constexpr double kManyFrames = 1000;  // a second; the alerts say why
 
-// Priorities that were paused for a share of the time between the two bounds.
+// What a pause stops: a priority, or with 802.3x the whole port.
+std::string paused_object(const Series& s) {
+  const std::string_view priority = s.label("priority");
+  return priority.empty() ? port_of(s) : fmt::format("{} priority {}", port_of(s), priority);
+}
+
+std::string_view kind(const Series& s) { return s.label("priority").empty() ? " (802.3x)" : ""; }
+
+// Priorities and ports that were paused for a share of the time between the two bounds.
 void report_paused(CheckContext& context, std::string_view direction, double from, double below) {
-  for (const Series& s : context.of(metric::pfc_pause_seconds)) {
-    if (s.label("direction") != direction) continue;
-    const auto growth = context.growth(s, kShort);
-    if (!growth || growth->per_second() < from || growth->per_second() >= below) continue;
-    context.report(fmt::format("{} priority {}", port_of(s), s.label("priority")),
-                   fmt::format("paused {} of the time {}", percent(std::min(growth->per_second(), 1.0)),
-                               in_last(growth->seconds)));
-  }
+  for (const MetricDesc* paused : {&metric::pfc_pause_seconds, &metric::pause_seconds})
+    for (const Series& s : context.of(*paused)) {
+      if (s.label("direction") != direction) continue;
+      const auto growth = context.growth(s, kShort);
+      if (!growth || growth->per_second() < from || growth->per_second() >= below) continue;
+      context.report(paused_object(s),
+                     fmt::format("paused {} of the time {}{}", percent(std::min(growth->per_second(), 1.0)),
+                                 in_last(growth->seconds), kind(s)));
+    }
+}
+
+// Whether the device also counts the time of what the frames stop.
+bool counts_time(CheckContext& context, const Series& frames) {
+  const std::string_view netdev = frames.label("netdev");
+  const std::string_view priority = frames.label("priority");
+  if (priority.empty())
+    return context.page().find(metric::pause_seconds, {{"netdev", netdev}, {"direction", frames.label("direction")}}) !=
+           nullptr;
+  return context.page().find(metric::pfc_pause_seconds, {{"netdev", netdev}, {"priority", priority}}) != nullptr;
+}
+
+// Devices that count frames and no time.
+void report_frames(CheckContext& context, std::string_view direction) {
+  for (const MetricDesc* frames : {&metric::pfc_frames, &metric::dcb_pfc_frames, &metric::pause_frames})
+    for (const Series& s : context.of(*frames)) {
+      if (s.label("direction") != direction || s.label("frame") == "xon" || counts_time(context, s)) continue;
+      const auto growth = context.growth(s, seconds(60));
+      if (!growth || growth->per_second() <= kManyFrames) continue;
+      std::string object = paused_object(s);
+      if (context.reported(object)) continue;
+      context.report(std::move(object), fmt::format("{:.0f} pause frames a second {}{}", growth->per_second(),
+                                                    in_last(growth->seconds), kind(s)));
+    }
 }
 
 bool pfc_on(CheckContext& context, std::string_view netdev, std::string_view priority) {
@@ -49,9 +83,15 @@ void pause_storm(CheckContext& context) {
                 [&](const Series& s) { return s.label("level") != "warning" && s.label("level") != "continuous"; });
 }
 
-void pause_received(CheckContext& context) { report_paused(context, "receive", kNoticed, kStorm); }
+void pause_received(CheckContext& context) {
+  report_paused(context, "receive", kNoticed, kStorm);
+  report_frames(context, "receive");
+}
 
-void pause_sent(CheckContext& context) { report_paused(context, "transmit", kNoticed, 1e9); }
+void pause_sent(CheckContext& context) {
+  report_paused(context, "transmit", kNoticed, 1e9);
+  report_frames(context, "transmit");
+}
 
 void lossless_drops(CheckContext& context) {
   report_moving(context, metric::priority_discards, {1, 0, seconds(60)}, "packets dropped",
@@ -60,8 +100,11 @@ void lossless_drops(CheckContext& context) {
 
 void port_discards(CheckContext& context) {
   report_moving(context, metric::physical_port_discards, {1, 0.1, seconds(60)}, "packets dropped");
-  report_moving(context, metric::port_receive_discards, {1, 0.1, seconds(60)}, "RDMA packets dropped",
-                [&](const Series& s) { return !context.reported(object_of(s)); });
+  // What the physical port tells of the same direction counts for both.
+  for (const auto& [metric, direction] : {std::pair(&metric::port_receive_discards, std::string_view("receive")),
+                                          std::pair(&metric::port_transmit_discards, std::string_view("transmit"))})
+    report_moving(context, *metric, {1, 0.1, seconds(60), direction}, "RDMA packets dropped",
+                  [&](const Series& s) { return !context.reported(part_of(s, direction)); });
 }
 
 void pfc_mismatch(CheckContext& context) {

@@ -81,6 +81,15 @@ std::vector<Look> looks() {
   add({{"port-down", "had a link", {}, {down, ups + "1", kInfo}, "mlx5_0/1", "netdev eth0"},
        {"port-down", "never cabled", {}, {down, ups + "0", kInfo}, ""},
        {"port-down", "no carrier counts", {}, {down}, ""},
+       {"port-down", "was active", {kUp}, {down}, "mlx5_0/1"},
+       {"port-down", "lost links", {}, {down, "roce_port_link_downed_total" + kPort + "1"}, "mlx5_0/1"},
+       {"port-down", "lost none", {}, {down, "roce_port_link_downed_total" + kPort + "0"}, ""},
+       {"port-down", "up and down", {}, {down, "roce_netdev_carrier_changes_total" + kNet + "2"}, "mlx5_0/1"},
+       {"port-down", "down at first", {}, {down, "roce_netdev_carrier_changes_total" + kNet + "1"}, ""},
+       {"port-down", "no ups", {}, {down, ups + "0", "roce_netdev_carrier_changes_total" + kNet + "2"}, ""},
+       {"port-down", "operational", {}, {down, "roce_netdev_operational_state" + kNet + "6"}, "mlx5_0/1"},
+       {"port-down", "not operational", {}, {down, "roce_netdev_operational_state" + kNet + "2"}, ""},
+       {"port-down", "another's link", {R"(roce_port_state{device="mlx5_0",port="2"} 4)"}, {down}, ""},
        {"port-down", "carries storage", {}, {down, nvme_link}, "mlx5_0/1", "state down", 30, Status::kCritical},
        {"port-down", "active", {}, {kUp, ups + "3", nvme_link}, ""},
        {"port-down",
@@ -94,6 +103,23 @@ std::vector<Look> looks() {
         {"roce_netdev_carrier_down_total" + kNet + "4"},
         {"roce_netdev_carrier_down_total" + kNet + "5"},
         ""}});
+  add(counter("link-flapping", "roce_port_link_downed_total" + kPort.substr(0, kPort.size() - 1), 2, "mlx5_0/1"));
+  add(counter("link-flapping", "roce_netdev_carrier_changes_total" + kNet.substr(0, kNet.size() - 1), 4, "mlx5_0/1"));
+  const auto losses = [&](int downs, int changes, int downed) {
+    return std::vector<std::string>{"roce_netdev_carrier_down_total" + kNet + std::to_string(downs),
+                                    "roce_netdev_carrier_changes_total" + kNet + std::to_string(changes),
+                                    "roce_port_link_downed_total" + kPort + std::to_string(downed)};
+  };
+  add({{"link-flapping", "one loss in three counts", losses(0, 0, 7), losses(1, 2, 8), ""},
+       {"link-flapping",
+        "down, up and down",
+        {"roce_netdev_carrier_changes_total" + kNet + "0"},
+        {"roce_netdev_carrier_changes_total" + kNet + "3"},
+        ""},
+       {"link-flapping", "two losses in three counts", losses(0, 0, 7), losses(2, 4, 9), "mlx5_0/1", "2 times down"}});
+  add(counter("link-errors", "roce_port_link_error_recoveries_total" + kPort.substr(0, kPort.size() - 1), 1,
+              "mlx5_0/1"));
+  add(counter("link-errors", "roce_port_receive_errors_total" + kPort.substr(0, kPort.size() - 1), 1, "mlx5_0/1"));
   add(counter("link-errors", R"(roce_fec_blocks_total{device="mlx5_0",port="1",netdev="eth0",result="uncorrectable"})",
               1, "mlx5_0/1"));
   add(counter("link-errors", "roce_port_symbol_errors_total" + kPort.substr(0, kPort.size() - 1), 1, "mlx5_0/1"));
@@ -127,6 +153,20 @@ std::vector<Look> looks() {
   const std::string rate1 = R"(roce_port_rate_bytes_per_second{device="mlx5_1",port="1"} )";
   add({{"rate-uneven", "half", {}, {kUp, up1, id0, id1, rate0, rate1 + "25e9"}, "mlx5_1/1", "200 Gb/s"},
        {"rate-uneven", "equal", {}, {kUp, up1, id0, id1, rate0, rate1 + "50e9"}, ""},
+       {"rate-uneven",
+        "another kind of network",
+        {},
+        {kUp, up1, id0, id1, rate0, rate1 + "25e9",
+         R"(roce_port_info{device="mlx5_0",port="1",link_layer="InfiniBand"} 1)",
+         R"(roce_port_info{device="mlx5_1",port="1",link_layer="Ethernet"} 1)"},
+        ""},
+       {"rate-uneven",
+        "the same kind of network",
+        {},
+        {kUp, up1, id0, id1, rate0, rate1 + "25e9",
+         R"(roce_port_info{device="mlx5_0",port="1",link_layer="Ethernet"} 1)",
+         R"(roce_port_info{device="mlx5_1",port="1",link_layer="Ethernet"} 1)"},
+        "mlx5_1/1"},
        {"rate-uneven", "another card", {}, {kUp, up1, id0, id1_other, rate0, rate1 + "25e9"}, ""},
        {"rate-uneven",
         "down",
@@ -162,6 +202,11 @@ std::vector<Look> looks() {
         "mlx5_0/1",
         "symbol_error, link_downed"},
        {"counter-saturated",
+        "ticks of waiting",
+        {},
+        {R"(roce_counter_support{device="mlx5_0",port="1",counter="port_xmit_wait",state="saturated"} 1)"},
+        ""},
+       {"counter-saturated",
         "another state",
         {},
         {R"(roce_counter_support{device="mlx5_0",port="1",counter="x",state="unsupported"} 1)"},
@@ -179,6 +224,41 @@ std::vector<Look> looks() {
        {"pause-received", "a storm is told once", {pause("receive") + " 0"}, {pause("receive") + " 20"}, ""},
        {"pause-sent", "short bursts", {pause("transmit") + " 0"}, {pause("transmit") + " 1.4"}, ""},
        {"pause-sent", "received", {pause("receive") + " 0"}, {pause("receive") + " 20"}, ""}});
+  const auto whole = [](const std::string& direction) {
+    return R"(roce_pause_seconds_total{device="mlx5_0",port="1",netdev="eth0",direction=")" + direction + "\"}";
+  };
+  add(counter("pause-storm", whole("receive"), 15, "mlx5_0/1", {}, Status::kCritical));
+  add(counter("pause-received", whole("receive"), 1.5, "mlx5_0/1"));
+  add(counter("pause-sent", whole("transmit"), 1.5, "mlx5_0/1"));
+  const auto frames = [](const std::string& direction, const std::string& frame) {
+    return R"(roce_pause_frames_total{device="mlx5_0",port="1",netdev="eth0",direction=")" + direction +
+           R"(",frame=")" + frame + "\"}";
+  };
+  const auto pfc_frames = [](const std::string& direction, const std::string& frame) {
+    return R"(roce_pfc_frames_total{device="mlx5_0",port="1",netdev="eth0",priority="4",direction=")" + direction +
+           R"(",frame=")" + frame + "\"}";
+  };
+  const std::string dcb =
+      R"(roce_dcb_pfc_frames_total{device="mlx5_0",port="1",netdev="eth0",priority="4",direction="transmit"})";
+  add(counter("pause-received", frames("receive", "any"), 30030, "mlx5_0/1"));
+  add(counter("pause-sent", frames("transmit", "xoff"), 30030, "mlx5_0/1"));
+  add(counter("pause-received", pfc_frames("receive", "xoff"), 30030, "mlx5_0/1 priority 4"));
+  add(counter("pause-sent", pfc_frames("transmit", "any"), 30030, "mlx5_0/1 priority 4"));
+  add(counter("pause-sent", dcb, 30030, "mlx5_0/1 priority 4"));
+  add({{"pause-sent", "802.3x is told", {whole("transmit") + " 0"}, {whole("transmit") + " 3"}, "mlx5_0/1", "802.3x"},
+       {"pause-sent", "few frames", {frames("transmit", "any") + " 0"}, {frames("transmit", "any") + " 30000"}, ""},
+       {"pause-sent", "xon", {frames("transmit", "xon") + " 0"}, {frames("transmit", "xon") + " 90000"}, ""},
+       {"pause-sent",
+        "frames beside time",
+        {frames("transmit", "any") + " 0", whole("transmit") + " 0"},
+        {frames("transmit", "any") + " 90000", whole("transmit") + " 0.1"},
+        ""},
+       {"pause-sent",
+        "frames of a priority beside time",
+        {pfc_frames("transmit", "any") + " 0", R"(roce_pfc_pause_seconds_total{netdev="eth0",priority="4"} 0)"},
+        {pfc_frames("transmit", "any") + " 90000", R"(roce_pfc_pause_seconds_total{netdev="eth0",priority="4"} 0.1)"},
+        ""},
+       {"pause-storm", "frames", {frames("receive", "any") + " 0"}, {frames("receive", "any") + " 90000"}, ""}});
   add(counter("pause-storm", R"(roce_pause_storms_total{device="mlx5_0",port="1",netdev="eth0",level="error"})", 1,
               "mlx5_0/1", {}, Status::kCritical));
   const std::string drops =
@@ -192,6 +272,15 @@ std::vector<Look> looks() {
   add(counter("port-discards",
               R"(roce_physical_port_discards_total{device="mlx5_0",port="1",netdev="eth0",direction="receive"})", 3,
               "mlx5_0/1 receive"));
+  const std::string sent_drops = "roce_port_transmit_discards_total" + kPort;
+  const std::string wire_drops =
+      R"(roce_physical_port_discards_total{device="mlx5_0",port="1",netdev="eth0",direction="transmit"} )";
+  add(counter("port-discards", sent_drops.substr(0, sent_drops.size() - 1), 3, "mlx5_0/1 transmit"));
+  add({{"port-discards",
+        "one finding for both spellings",
+        {sent_drops + "0", wire_drops + "0"},
+        {sent_drops + "50", wire_drops + "50"},
+        "mlx5_0/1 transmit"}});
   const std::string peer = R"(roce_pfc_peer_enabled{device="mlx5_0",port="1",netdev="eth0",priority="3"} )";
   add({{"pfc-mismatch",
         "off at the switch",
@@ -376,6 +465,8 @@ std::vector<Look> looks() {
         30,
         Status::kCritical},
        {"nvme-no-path", "no live controller", {}, {sub, live + "0"}, "s0", "0 of 1", 30, Status::kCritical},
+       {"nvme-no-path", "usable paths not told", {}, {paths, sub}, ""},
+       {"nvme-no-path", "live controllers not told", {}, {sub}, ""},
        {"nvme-no-path", "one left", {}, {paths, usable + "1", sub, live + "1"}, ""}});
   const auto state = [](const std::string& word) {
     return R"(roce_nvme_controller_state{controller="nvme0",subsystem="s0",transport="rdma",state=")" + word + "\"} 1";
@@ -494,6 +585,13 @@ std::vector<Look> looks() {
         {"roce_sysv_shm_segments 16", "roce_sysv_shm_segments_limit 16"},
         "host",
         "16 of 16"},
+       {"shm-segments",
+        "near the limit",
+        {},
+        {"roce_sysv_shm_segments 3892", "roce_sysv_shm_segments_limit 4096"},
+        "host",
+        "3892 of 4096"},
+       {"shm-segments", "95 %", {}, {"roce_sysv_shm_segments 3891", "roce_sysv_shm_segments_limit 4096"}, ""},
        {"shm-segments", "below", {}, {"roce_sysv_shm_segments 15", "roce_sysv_shm_segments_limit 16"}, ""},
        {"cpu-interrupts",
         "twice",
@@ -715,6 +813,19 @@ TEST(HistoryTest, KeepsTenMinutesInBoundedMemoryHoweverOftenItIsAsked) {
   ASSERT_TRUE(growth);
   EXPECT_NEAR(growth->seconds, 610, 30);
   EXPECT_NEAR(growth->increase, 6, 1);
+}
+
+TEST(HistoryTest, APortThatWasActiveIsRememberedUntilAnotherCardHasItsName) {
+  Bench bench;
+  const auto card = [](const std::string& address) {
+    return R"(roce_device_info{device="mlx5_0",pci_address="0000:)" + address + R"(:00.0"} 1)";
+  };
+  const std::string down = "roce_port_state" + kPort + "1";
+  bench.page({kUp, card("17")});
+  for (int i = 0; i < 100; ++i) bench.page({down, card("17")}, 60);
+  EXPECT_EQ(bench.judge().findings.size(), 1U);
+  bench.page({down, card("65")}, 60);
+  EXPECT_TRUE(bench.judge().findings.empty());
 }
 
 TEST(HistoryTest, AnIncreaseBeforeARestartCounts) {

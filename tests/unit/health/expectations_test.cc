@@ -76,6 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Row{"DeviceThere", "mtu: 1500", {kInfo}, "device-missing", "0000:17:00.0", 1},
         Row{"DeviceMissing", "mtu: 1500", {}, "device-missing", "0000:17:00.0", 0, "no such RDMA device"},
+        Row{"PortThere", "ports: [1]", {kUp}, "port-down", "mlx5_0/1", 1},
+        Row{"PortNotThere", "ports: [1, 2]", {kUp}, "port-down", "mlx5_0/2", 0, "no such port"},
         Row{"RateMet", "rate: 200", {kUp, rate(200)}, "rate", "mlx5_0/1", 1},
         Row{"RateHigher", "rate: 200", {kUp, rate(400)}, "rate", "mlx5_0/1", 1},
         Row{"RateLower", "rate: 200", {kUp, rate(100)}, "rate", "mlx5_0/1", 0, "100 Gb/s"},
@@ -263,6 +265,49 @@ TEST(ExpectationsTest, AStorageDeviceThatIsMissingOrDownIsCritical) {
   EXPECT_EQ(verdict.findings[1].severity, Status::kCritical);
   EXPECT_EQ(verdict.findings[2].object, "b");
   EXPECT_EQ(verdict.findings[2].severity, Status::kWarning);
+}
+
+// Which of the ports of a device are found down, and what the metric says of them: "1:0 3:1".
+std::pair<std::string, std::string> ports_of(const std::string& device, const std::vector<std::string>& page,
+                                             const std::vector<SourceState>& more = {}) {
+  const auto profile = parse_profile("devices: [{device: mlx5_0, " + device + "}]\n", "p.yml");
+  EXPECT_TRUE(profile.has_value()) << profile.error();
+  Bench bench;
+  bench.sources.insert(bench.sources.end(), more.begin(), more.end());
+  std::vector<std::string> lines = page;
+  lines.push_back(kInfo);
+  bench.page(lines);
+  std::pair<std::string, std::string> out;
+  for (const Finding& f : bench.judge(&*profile).findings)
+    if (f.id == "port-down") out.first += (out.first.empty() ? "" : " ") + f.object;
+  const SampleBatch* const batches[] = {&bench.batch()};
+  const PageView view(batches);
+  Verdict ignored;
+  ignored.sources = bench.sources;
+  for (const Expectation& e : compare(CheckContext(view, nullptr, &*profile, ignored), *profile))
+    if (e.check == "port-down" && e.met) out.second += e.object.substr(7) + (*e.met ? ":1 " : ":0 ");
+  return out;
+}
+
+TEST(ExpectationsTest, PortsAreExpectedAsDeclaredElseWhereTheyHadALink) {
+  const auto state = [](int port, int value) {
+    return R"(roce_port_state{device="mlx5_0",port=")" + std::to_string(port) + "\"} " + std::to_string(value);
+  };
+  const std::string lost2 = R"(roce_port_link_downed_total{device="mlx5_0",port="2"} 4)";
+  const std::string session =
+      R"(roce_nvme_controller_link_info{controller="nvme0",device="mlx5_0",port="1",netdev="eth0",found_by="route"} 1)";
+  using Found = std::pair<std::string, std::string>;
+  const std::vector<std::string> page{state(1, 1), state(2, 1), state(3, 4), lost2};
+  EXPECT_EQ(ports_of("role: compute", page), Found("mlx5_0/2", "2:0 3:1 "));
+  EXPECT_EQ(ports_of("ports: [3]", page), Found("", "3:1 "));
+  EXPECT_EQ(ports_of("ports: [1, 3]", page), Found("mlx5_0/1", "1:0 3:1 "));
+  EXPECT_EQ(ports_of("ports: []", page), Found("", ""));
+  EXPECT_EQ(ports_of("ports: [3, 4]", page), Found("mlx5_0/4", "3:1 4:0 "));
+  EXPECT_EQ(ports_of("ports: [3, 4]", page, {{"rdma_port", "mlx5_0", false, "io", ""}}), Found("", "3:1 "));
+  // A storage device without any link is a fault; with one, its other ports may stay without a cable.
+  EXPECT_EQ(ports_of("role: storage", {state(1, 1), state(2, 1)}).first, "mlx5_0/1 mlx5_0/2");
+  EXPECT_EQ(ports_of("role: storage", {state(1, 1), state(2, 4)}).first, "");
+  EXPECT_EQ(ports_of("role: storage", {state(1, 1), state(2, 1), session}).first, "mlx5_0/1");
 }
 
 TEST(ExpectationsTest, WhatIsBeyondTheLimitOfACheckTouchesNoOther) {

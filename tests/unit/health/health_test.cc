@@ -72,6 +72,29 @@ TEST_F(HealthTest, SinceStaysOverARestart) {
   EXPECT_THAT(state_file(), Not(HasSubstr("mlx5_9/1")));
 }
 
+TEST_F(HealthTest, APortThatWasActiveIsMissedAfterARestartOfTheProgramButNotOfTheHost) {
+  gid("0000:0000:0000:0000:0000:ffff:c000:0201");
+  tree_.add_port("mlx5_0", 2, "1: DOWN");
+  std::filesystem::create_directories(tree_.path("state"));
+  Health(tree_.path("state"), SinceStore::Mode::kReadWrite).judge(page());
+  tree_.add_port("mlx5_0", 1, "1: DOWN");
+  const auto down = [&](SinceStore::Mode mode) {
+    std::vector<std::string> objects;
+    for (const Finding& f : Health(tree_.path("state"), mode).judge(page()).findings)
+      if (f.id == "port-down") objects.push_back(f.object);
+    return objects;
+  };
+  EXPECT_THAT(down(SinceStore::Mode::kReadOnly), testing::ElementsAre("mlx5_0/1"));
+  EXPECT_THAT(down(SinceStore::Mode::kReadWrite), testing::ElementsAre("mlx5_0/1"));
+  EXPECT_THAT(down(SinceStore::Mode::kReadOnly), testing::ElementsAre("mlx5_0/1"));
+  std::string text = state_file();
+  const std::size_t boot = text.find("\"boot\": \"");
+  ASSERT_NE(boot, std::string::npos) << text;
+  text[boot + 9] = text[boot + 9] == '0' ? '1' : '0';
+  tree_.write("state/findings.json", text);
+  EXPECT_THAT(down(SinceStore::Mode::kReadOnly), testing::IsEmpty());
+}
+
 TEST_F(HealthTest, AFindingThatComesBackBeginsAnew) {
   SinceStore store("", SinceStore::Mode::kReadWrite);
   Verdict ill = judge(page());
@@ -191,8 +214,13 @@ TEST_F(HealthTest, ARecentVerdictIsRemembered) {
 
 TEST_F(HealthTest, AWrittenProfileIsReadAndHoldsForThisHost) {
   gid("0000:0000:0000:0000:0000:ffff:c000:0201");
+  // Ports that were never cabled.
+  tree_.add_port("mlx5_0", 2, "1: DOWN");
+  tree_.add_port("mlx5_1", 1, "1: DOWN");
   const Page now = page();
   const WrittenProfile written = write_profile(now, judge(now, nullptr, nullptr, true), "node1");
+  EXPECT_THAT(written.text, HasSubstr("    ports: [1]\n"));
+  EXPECT_THAT(written.text, HasSubstr("    # ports: none had a link yet"));
   EXPECT_THAT(written.text, HasSubstr("rate: 100"));
   EXPECT_THAT(written.text, HasSubstr("firmware: \"28.1\""));
   Health health("", SinceStore::Mode::kReadWrite);

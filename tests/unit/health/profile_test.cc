@@ -18,6 +18,7 @@ roles:
 devices:
   - pci_address: "0000:17:00.0"
     role: storage
+    ports: [1, 3]
     rate: 200
     path_mtu: 4096
     pcie: {lanes: 16, speed: 32}
@@ -39,7 +40,7 @@ classes:
     hosts: 'gpu-\d+'
     roles: {storage: {mtu: 4200}}
     devices:
-      - {pci_address: "0000:17:00.0", rate: 400}
+      - {pci_address: "0000:17:00.0", rate: 400, ports: []}
       - {device: mlx5_2, role: compute}
     nvme: {io_queues: 16}
 )";
@@ -50,6 +51,7 @@ TEST(ProfileTest, ReadsEveryKey) {
   const auto device = expectation_of(*profile, "mlx5_0", "0000:17:00.0");
   ASSERT_TRUE(device);
   EXPECT_EQ(device->role, "storage");
+  EXPECT_THAT(*device->ports, ElementsAre(1U, 3U));
   EXPECT_EQ(device->rate_gbps, 200);
   EXPECT_EQ(device->mtu, 9000U);
   EXPECT_EQ(device->path_mtu, 4096U);
@@ -85,6 +87,7 @@ TEST(ProfileTest, ClassesLieOverTheRestForTheirHostsAlone) {
   const auto device = expectation_of(gpu, "mlx5_0", "0000:17:00.0");
   EXPECT_EQ(device->rate_gbps, 400);
   EXPECT_EQ(device->mtu, 4200U);
+  EXPECT_THAT(*device->ports, testing::IsEmpty());
   EXPECT_EQ(device->path_mtu, 4096U);
   EXPECT_EQ(gpu.nvme.io_queues, 16U);
   EXPECT_EQ(gpu.nvme.queue_depth, 128U);
@@ -174,6 +177,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "3: key `devices[0].pfc_priorities[1]`: found `3` twice, allowed each priority once"},
         Mistake{"PriorityNoList", kDevice + "pfc_priorities: 3\n",
                 "3: key `devices[0].pfc_priorities`: found `3`, allowed a list of priorities"},
+        Mistake{"PortRange", kDevice + "ports: [0]\n",
+                "3: key `devices[0].ports[0]`: found `0`, allowed a whole number from 1 to 255"},
+        Mistake{"PortTwice", kDevice + "ports:\n      - 1\n      - 1\n",
+                "5: key `devices[0].ports[1]`: found `1` twice, allowed each port once"},
+        Mistake{"PortsNoList", kDevice + "ports: all\n",
+                "3: key `devices[0].ports`: found `all`, allowed a list of ports such as [1, 2], or [] for none"},
         Mistake{"DscpRange", kDevice + "dscp: {64: 3}\n",
                 "3: key `devices[0].dscp`: found `64` as a key, allowed a mapping of DSCP (0 to 63)"},
         Mistake{"DscpPriority", kDevice + "dscp: {26: 9}\n",
