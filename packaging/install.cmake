@@ -19,6 +19,7 @@ foreach(program exporter prober)
           RENAME roce_${program} COMPONENT ${program})
   install(FILES packaging/config/web.yml packaging/config/roce_${program}.yml
           DESTINATION ${roce_examples}/roce-${program}/examples COMPONENT ${program})
+  install(FILES packaging/docs/web.md DESTINATION ${roce_examples}/roce-${program} COMPONENT ${program})
 endforeach()
 if(TARGET roce_storage_probe)
   configure_file(packaging/systemd/roce-storage-probe@.service.in packaging/roce-storage-probe@.service @ONLY)

@@ -4,6 +4,7 @@ import os
 import sys
 
 import alerts
+import attacks
 import bench
 import builds
 import cases
@@ -29,7 +30,7 @@ ALL = [
     Group("unit", "unit tests, under ASan+UBSan and TSan", builds.unit_rows),
     Group("cases", "field cases on the release build", cases.rows, workers=4),
     Group("golden", "exact pages per collector and case", golden.rows, workers=2),
-    Group("e2e", "the serving program from outside", e2e.rows, workers=3),
+    Group("e2e", "the serving program from outside", lambda: e2e.rows() + attacks.rows(), workers=3),
     Group("health", "check, its control socket, profiles, schedulers", health.rows, workers=3),
     Group("compat", "equal to Debian's prometheus-node-exporter", compat.rows),
     Group("alerts", "rules, runbooks, routing", alerts.rows),

@@ -37,6 +37,7 @@ FILES = {
         usr/share/doc/roce-exporter/changelog.Debian.gz usr/share/doc/roce-exporter/changelog.gz usr/share/doc/roce-exporter/checks.md usr/share/doc/roce-exporter/copyright
         usr/share/doc/roce-exporter/examples/profile.yml usr/share/doc/roce-exporter/examples/web.yml usr/share/doc/roce-exporter/integrations.md
         usr/share/doc/roce-exporter/metrics.md usr/share/doc/roce-exporter/sbom.spdx.json usr/share/doc/roce-exporter/units.md
+        usr/share/doc/roce-exporter/web.md
         usr/share/man/man1/roce_exporter.1.gz usr/share/roce_exporter/node-problem-detector/roce-storage-links.json""",
     "roce-prober": """
         etc/default/roce-prober etc/roce_prober/roce_prober.yml lib/systemd/system/roce-prober.service usr/bin/roce_prober
@@ -44,7 +45,7 @@ FILES = {
         usr/lib/sysusers.d/roce-prober.conf usr/lib/tmpfiles.d/roce-prober.conf usr/share/bash-completion/completions/roce_prober
         usr/share/doc/roce-prober/changelog.Debian.gz usr/share/doc/roce-prober/changelog.gz usr/share/doc/roce-prober/copyright usr/share/doc/roce-prober/examples/keys.yml
         usr/share/doc/roce-prober/examples/web.yml usr/share/doc/roce-prober/metrics-prober.md usr/share/doc/roce-prober/probes.md
-        usr/share/doc/roce-prober/sbom.spdx.json usr/share/man/man1/roce_prober.1.gz"""}
+        usr/share/doc/roce-prober/sbom.spdx.json usr/share/doc/roce-prober/web.md usr/share/man/man1/roce_prober.1.gz"""}
 
 
 def built():
