@@ -16,13 +16,26 @@ import { parseArgs } from 'node:util';
 import { settings } from './thresholds.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const { values: words } = parseArgs({
-  options: {
+const usage = 'usage: generate.mjs [--check] [--set runbooks=URL] [--to DIR]';
+function commandLine() {
+  const options = {
     check: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
     set: { type: 'string', multiple: true, default: [] },
     to: { type: 'string', default: path.dirname(here) },
-  },
-});
+  };
+  try {
+    return parseArgs({ options }).values;
+  } catch (error) {
+    console.error(`generate.mjs: ${error.message}\n${usage}`);
+    process.exit(2);
+  }
+}
+const words = commandLine();
+if (words.help) {
+  console.log(usage);
+  process.exit(0);
+}
 for (const word of words.set) {
   const [key, ...value] = word.split('=');
   if (key !== 'runbooks') {
