@@ -32,7 +32,7 @@ std::string host_name() {
 }
 
 [[noreturn]] void finish(const std::string& text, int code, int when_not_written) {
-  std::fputs(text.c_str(), stdout);
+  std::fwrite(text.data(), 1, text.size(), stdout);  // an error is asked for below
   std::fflush(stdout);
   if (std::ferror(stdout) != 0) refuse("cannot write to stdout", when_not_written);
   leave(code);

@@ -316,7 +316,7 @@ int print_once(const Options& options) {
   }
   Daemon daemon(options, nullptr, std::move(*host), std::move(*profile), SinceStore::Mode::kReadOnly);
   const std::string text = metrics_text(daemon.context(), kPrintBudget, {});
-  std::fputs(text.c_str(), stdout);
+  std::fwrite(text.data(), 1, text.size(), stdout);  // an error is asked for below
   std::fflush(stdout);
   if (std::ferror(stdout) != 0) {
     // A reader that has seen enough, as head(1), needs no word.

@@ -53,7 +53,10 @@ constexpr std::size_t kAttributeSize = 4096;  // a sysfs attribute is at most on
 
 Result<std::string_view> read_trimmed(const std::string& path, std::array<char, kAttributeSize>& buffer) {
   ROCE_TRY(const std::size_t n, read_into(path, buffer.data(), buffer.size()));
-  const std::string_view text = trim(std::string_view(buffer.data(), n));
+  std::string_view text(buffer.data(), n);
+  // Fields of fixed length come with the NULs that fill them.
+  text = text.substr(0, text.find_last_not_of(std::string_view("\0 \t\r\n", 5)) + 1);
+  text = trim(text);
   if (text.empty()) return fail(ErrorKind::kUnsupported, path);
   return text;
 }

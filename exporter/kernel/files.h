@@ -16,8 +16,8 @@ namespace roce {
 // The whole content, at most `limit` bytes (a longer file is kMalformed).
 Result<std::string> read_file(const std::string& path, std::size_t limit = 65536);
 
-// The trimmed content of a one-value attribute. Empty content is kUnsupported: drivers leave a file empty, or fill it
-// with a text, when they have no value.
+// The trimmed content of a one-value attribute, without NULs at its end. Empty content is kUnsupported: drivers leave a
+// file empty, or fill it with a text, when they have no value.
 Result<std::string> read_attribute(const std::string& path);
 
 // A decimal attribute. Text that says "no value here" ("N/A (no PMA)") is kUnsupported; any other non-number is

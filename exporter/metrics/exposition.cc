@@ -146,10 +146,11 @@ void append_value(std::string& out, std::string_view value, bool escape) {
   std::size_t used = 0;
   while (!value.empty()) {
     const std::size_t n = utf8_length(value);
-    const std::size_t bytes = n == 0 ? 3 : n;
+    const bool replaced = n == 0 || value.front() == '\0';
+    const std::size_t bytes = replaced ? 3 : n;
     if (used + bytes > kMaxLabelBytes) return;
     used += bytes;
-    if (n == 0) {
+    if (replaced) {
       out += "\xEF\xBF\xBD";  // U+FFFD, the replacement character
       value.remove_prefix(1);
       continue;

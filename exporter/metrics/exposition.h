@@ -31,7 +31,8 @@ struct RenderedPage {
 RenderedPage render_page(std::span<const SampleBatch* const> batches, bool prefers_protobuf,
                          std::size_t* duplicates = nullptr);
 
-// Appends a label value: backslash, quote and newline escaped, bytes that are not UTF-8 replaced, length capped.
+// Appends a label value: backslash, quote and newline escaped, bytes that are not UTF-8 replaced, length capped. So is
+// NUL, which is UTF-8, but the end of the text for whoever reads it as a C string.
 void append_label_value(std::string& out, std::string_view value);
 // The same without escaping.
 void append_clean_label_value(std::string& out, std::string_view value);

@@ -31,6 +31,16 @@ TEST(FilesTest, SaysWhyThereIsNoNumber) {
   EXPECT_EQ(read_u64(tree.path("directory")).error().kind, ErrorKind::kIo);
 }
 
+TEST(FilesTest, NulsThatFillAFieldAreNoPartOfIt) {
+  const TempTree tree;
+  tree.write("text", std::string("one\0two \0\n\0", 12));
+  tree.write("number", std::string("7\0\0", 3));
+  tree.write("nothing", std::string("\0\0", 2));
+  EXPECT_EQ(read_attribute(tree.path("text")).value(), std::string("one\0two", 7));
+  EXPECT_EQ(read_u64(tree.path("number")).value(), 7U);
+  EXPECT_EQ(read_attribute(tree.path("nothing")).error().kind, ErrorKind::kUnsupported);
+}
+
 TEST(FilesTest, RefusesAFileOverTheLimit) {
   const TempTree tree;
   tree.write("big", std::string(100, 'x'));

@@ -69,6 +69,15 @@ TEST(ExpositionTest, ReplacesBytesThatAreNotUtf8) {
   EXPECT_EQ(out, "ok\xEF\xBF\xBD\xEF\xBF\xBD(\xe2\x82\xac\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
+TEST(ExpositionTest, ReplacesNul) {
+  std::string out;
+  append_label_value(out, std::string_view("a\0b", 3));
+  append_clean_label_value(out, std::string_view("\0", 1));
+  EXPECT_EQ(out,
+            "a\xEF\xBF\xBD"
+            "b\xEF\xBF\xBD");
+}
+
 TEST(ExpositionTest, CapsALongValueAtACharacter) {
   std::string out;
   std::string long_value(kMaxLabelBytes - 1, 'x');
