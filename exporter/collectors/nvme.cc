@@ -59,7 +59,8 @@ const std::array<PathCounterKind, kPathCounters>& path_counter_kinds() {
 struct PathFacts {
   std::string name_space;
   std::string disk;
-  std::optional<std::string> ana;  // absent: the controller has no ANA
+  std::optional<std::string> ana;  // absent: the controller has no ANA, or
+  bool ana_unread = false;         // it has, but does not tell
   PathCounters counters;
   std::optional<std::uint64_t> in_flight;
 };
@@ -97,6 +98,8 @@ struct NamespaceFacts {
   std::uint64_t paths = 0;
   std::uint64_t usable = 0;
   std::uint64_t optimized = 0;
+  bool unlisted = false;  // there may be more paths
+  bool unread = false;    // a path does not tell whether it is usable
 };
 
 class NvmeCollector : public Collector {
@@ -127,7 +130,7 @@ class NvmeCollector : public Collector {
     add_subsystems(tree, controllers, health->samples, identity->samples);
     add_namespaces(tree, controllers, health->samples);
     add_paths(controllers, health->samples, traffic->samples);
-    for (const std::string& attribute : odd_) add_absent(*health, "", attribute, ErrorKind::kMalformed);
+    for (const auto& [attribute, kind] : odd_) add_absent(*health, "", attribute, kind);
     odd_.clear();
     links_.prune();
     looked_before_ = true;
@@ -152,10 +155,16 @@ class NvmeCollector : public Collector {
     return std::nullopt;
   }
   // An attribute that is no number where one must be says nothing of the other ones: it is told alone.
-  void odd(const std::string& path) {
+  void odd(const std::string& path) { tell(path, ErrorKind::kMalformed); }
+  // One on which counts depend is told by name, and what depends on it is left out.
+  void unread(const std::string& path, const Error& error) {
+    failures_.note(error);
+    tell(path, error.kind);
+  }
+  void tell(const std::string& path, ErrorKind kind) {
     const auto file = path.rfind('/');
     const auto object = path.rfind('/', file - 1);
-    if (odd_.size() < kMostOdd) odd_.insert(path.substr(object + 1));
+    if (odd_.size() < kMostOdd) odd_.emplace(path.substr(object + 1), kind);
   }
   std::string shown(const std::string& identity) const {
     return context().settings.hide_identity ? std::string() : identity;
@@ -171,7 +180,7 @@ class NvmeCollector : public Collector {
     else if (state.error().kind == ErrorKind::kUnsupported)
       facts.state = NvmeState::kUnknown;  // an empty word is none that is known
     else
-      failures_.note(state.error());
+      unread(dir + "/state", state.error());
     const auto transport = text(dir + "/transport");
     if (!transport && !state && state.error().kind == ErrorKind::kAbsent) return std::nullopt;  // it went away
     facts.address = parse_nvme_address(text_or_empty(dir + "/address"));
@@ -181,6 +190,7 @@ class NvmeCollector : public Collector {
     facts.type = type_of(facts, dir);
     facts.path = !facts.local && facts.type != "discovery" && facts.type != "admin";
     facts.cntlid = number(dir + "/cntlid");
+    if (facts.path && controller.unlisted) failures_.note(*controller.unlisted);
     if (facts.path)
       for (const NvmePath& path : controller.paths)
         if (auto found = read_path(path)) facts.paths.push_back(std::move(*found));
@@ -200,10 +210,12 @@ class NvmeCollector : public Collector {
     PathFacts facts;
     facts.name_space = path.name_space;
     facts.disk = path.disk;
-    if (const auto ana = read_attribute(path.dir + "/ana_state"))
+    if (const auto ana = read_attribute(path.dir + "/ana_state")) {
       facts.ana = std::string(parse_ana_state(*ana));
-    else
-      failures_.note(ana.error());
+    } else if (ana.error().kind != ErrorKind::kAbsent) {
+      facts.ana_unread = true;
+      unread(path.dir + "/ana_state", ana.error());
+    }
     // With statistics off the numbers stand still and say nothing.
     const auto counted = read_attribute(path.dir + "/queue/iostats");
     if (!counted || *counted != "0") {
@@ -375,6 +387,7 @@ class NvmeCollector : public Collector {
     struct Paths {
       std::uint64_t all = 0;
       std::uint64_t live = 0;
+      bool unread = false;
       std::set<std::string> namespaces;
     };
     std::map<std::string, Paths> subsystems;
@@ -395,11 +408,12 @@ class NvmeCollector : public Collector {
       Paths& paths = subsystems[facts.controller->subsystem];
       ++paths.all;
       if (facts.state == NvmeState::kLive) ++paths.live;
+      if (!facts.state) paths.unread = true;
       for (const PathFacts& path : facts.paths) paths.namespaces.insert(path.name_space);
     }
     for (const auto& [name, paths] : subsystems) {
       health.add(metric::nvme_subsystem_paths, {name}, paths.all);
-      health.add(metric::nvme_subsystem_paths_live, {name}, paths.live);
+      if (!paths.unread) health.add(metric::nvme_subsystem_paths_live, {name}, paths.live);
       // Without a subsystem's directory none need be known.
       if (!name.empty() || !paths.namespaces.empty())
         health.add(metric::nvme_subsystem_namespaces, {name}, static_cast<std::uint64_t>(paths.namespaces.size()));
@@ -425,15 +439,22 @@ class NvmeCollector : public Collector {
         NamespaceFacts& found = namespaces[path.name_space];
         if (found.subsystem.empty()) found.subsystem = facts.controller->subsystem;
         ++found.paths;
-        if (facts.state != NvmeState::kLive) continue;
+        if (!facts.state || (facts.state == NvmeState::kLive && path.ana_unread)) found.unread = true;
+        if (facts.state != NvmeState::kLive || path.ana_unread) continue;
         const bool optimized = !path.ana || *path.ana == "optimized";
         if (optimized) ++found.optimized;
         if (optimized || *path.ana == "non-optimized") ++found.usable;
       }
     }
+    for (const ControllerFacts& facts : controllers)
+      if (facts.path && facts.controller->unlisted)
+        for (auto& [name, found] : namespaces)
+          if (found.subsystem == facts.controller->subsystem) found.unlisted = true;
     for (const auto& [name, facts] : namespaces) {
+      if (facts.unlisted) continue;
       if (namespaces.size() > kDetailedNamespaces && facts.usable == facts.paths && facts.paths > 0) continue;
       batch.add(metric::nvme_namespace_paths, {facts.subsystem, name}, facts.paths);
+      if (facts.unread) continue;
       batch.add(metric::nvme_namespace_paths_usable, {facts.subsystem, name}, facts.usable);
       batch.add(metric::nvme_namespace_paths_optimized, {facts.subsystem, name}, facts.optimized);
     }
@@ -492,7 +513,7 @@ class NvmeCollector : public Collector {
   StorageLinkFinder links_;
   std::map<std::string, History> histories_;
   FailureNote failures_;
-  std::set<std::string> odd_;  // attributes of this run, as OBJECT/FILE
+  std::map<std::string, ErrorKind> odd_;  // attributes of this run that gave no value, as OBJECT/FILE
   bool looked_before_ = false;
   Clock::time_point now_{};
 };

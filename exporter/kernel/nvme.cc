@@ -113,7 +113,10 @@ class Lister {
   // Disks below the controller are its paths.
   void list_paths(const std::string& name, NvmeController& controller) {
     const auto entries = list_directory(controller.dir);
-    if (!entries) return;
+    if (!entries) {
+      if (entries.error().kind != ErrorKind::kAbsent) controller.unlisted = entries.error();
+      return;
+    }
     for (const std::string& entry : *entries) {
       const auto disk = parse_nvme_disk_name(entry);
       if (!disk) continue;

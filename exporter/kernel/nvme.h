@@ -85,6 +85,7 @@ struct NvmeController {
   std::string dir;
   std::string subsystem;  // nvme-subsys1; empty: not told
   std::vector<NvmePath> paths;
+  std::optional<Error> unlisted;  // its directory could not be listed: there may be more paths
 };
 
 struct NvmeNamespace {
