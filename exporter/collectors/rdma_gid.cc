@@ -10,6 +10,7 @@
 
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/collectors/port_collector.h"
 #include "exporter/kernel/files.h"
 
@@ -32,32 +33,32 @@ class RdmaGidCollector : public PortCollector {
     std::map<std::string, unsigned> by_type;
     std::map<GidScope, unsigned> routable;
     std::map<GidScope, std::pair<std::uint64_t, std::string>> first;  // index and netdev
-    std::optional<Error> failed;
-    // An entry without a value, or one that went away in between, is an empty one.
-    const auto note = [&failed](const Error& error) {
-      if (error.kind != ErrorKind::kUnsupported && error.kind != ErrorKind::kAbsent) failed = error;
-    };
+    std::map<GidScope, bool> unknown;                                 // there may be more of them than were counted
+    FailureNote failures;
     for (const std::string& index : *indices) {
       const auto number = parse_u64(index);
       const auto text = read_attribute(dir + "/gids/" + index);
-      if (!text) note(text.error());
+      // An entry without a value, or one that went away in between, is an empty one.
+      if (!text && text.error().kind != ErrorKind::kUnsupported && text.error().kind != ErrorKind::kAbsent)
+        unknown[GidScope::kIpv4] = unknown[GidScope::kIpv6] = true;
+      if (!text) failures.note(text.error());
       if (!number || !text) continue;
       const auto gid = parse_gid(*text);
       if (!gid || gid_scope(*gid) == GidScope::kEmpty) continue;
       const auto type = read_attribute(dir + "/gid_attrs/types/" + index);
+      const GidScope kind = gid_scope(*gid);
+      // Kernels before 4.4 tell no type at all.
       if (!type) {
-        note(type.error());
+        failures.note(type.error());
+        unknown[kind] = true;
         continue;
       }
       ++by_type[*type];
-      const GidScope kind = gid_scope(*gid);
       if (*type != "RoCE v2" || (kind != GidScope::kIpv4 && kind != GidScope::kIpv6)) continue;
       ++routable[kind];
       if (!first.contains(kind))
         first[kind] = {*number, read_attribute(dir + "/gid_attrs/ndevs/" + index).value_or("")};
     }
-    // Counts of what could be read would be too low, and a GID that is there would be called missing.
-    if (failed) return tl::unexpected(std::move(*failed));
     const std::string& name = device().name;
     for (const auto& [type, count] : by_type)
       part.samples.add(metric::port_gid_entries, {name, port.text, type}, count);
@@ -65,16 +66,23 @@ class RdmaGidCollector : public PortCollector {
     // iWARP and usNIC have Ethernet ports too, but no RoCE v2 entries to miss: only a channel adapter (1) has.
     const auto node_type = read_attribute(device().path + "/node_type");
     const bool channel_adapter = !node_type || parse_leading_number(*node_type).value_or(1) == 1;
-    if (!ethernet || !channel_adapter) return {};
-    part.samples.add(metric::port_gid_routable_entries, {name, port.text, "ipv4"}, routable[GidScope::kIpv4]);
-    part.samples.add(metric::port_gid_routable_entries, {name, port.text, "ipv6"}, routable[GidScope::kIpv6]);
-    for (const auto& [kind, family] : {std::pair(GidScope::kIpv4, "ipv4"), std::pair(GidScope::kIpv6, "ipv6")}) {
+    if (!ethernet || !channel_adapter) return failures.conclude();
+    constexpr std::array kFamilies{std::pair(GidScope::kIpv4, "ipv4"), std::pair(GidScope::kIpv6, "ipv6")};
+    // Those that were found are there, but a 0 would call missing what only could not be read: for its own family, and
+    // for the other one where that is all a reader sees.
+    const bool any = routable[GidScope::kIpv4] + routable[GidScope::kIpv6] > 0;
+    const bool all_known = !unknown[GidScope::kIpv4] && !unknown[GidScope::kIpv6];
+    for (const auto& [kind, family] : kFamilies)
+      if (routable[kind] > 0 || all_known || (any && !unknown[kind]))
+        part.samples.add(metric::port_gid_routable_entries, {name, port.text, family}, routable[kind]);
+    for (const auto& [kind, family] : kFamilies) {
       const auto found = first.find(kind);
+      if (found == first.end() && unknown[kind]) break;
       if (found == first.end()) continue;
       part.samples.add(metric::port_gid_index, {name, port.text, found->second.second, family}, found->second.first);
       break;
     }
-    return {};
+    return failures.conclude();
   }
 };
 
