@@ -74,18 +74,31 @@ class CongestionControlCollector : public Collector {
     const std::string dir = netdev.path + "/ecn/";
     if (netdev.path.empty() || !exists(dir)) return false;
     // The notification point has one switch for the port, which stands in the file of any of the priorities.
-    std::optional<bool> notification;
+    bool notification = false;
+    unsigned told = 0;
+    std::optional<Error> silent;
     for (char priority = '0'; priority <= '7'; ++priority) {
-      if (const auto on = failures_.value(read_u64(dir + "roce_np/enable/" + priority)))
-        notification = notification.value_or(false) || *on != 0;
+      if (const auto on = read_u64(dir + "roce_np/enable/" + priority)) {
+        ++told;
+        notification = notification || *on != 0;
+      } else if (!silent || silent->kind == ErrorKind::kAbsent) {
+        silent = on.error();
+      }
       if (const auto on = failures_.value(read_u64(dir + "roce_rp/enable/" + priority)))
         part.samples.add(metric::ecn_enabled,
                          {netdev.device, netdev.port, netdev.name, "reaction", std::string_view(&priority, 1)},
                          *on != 0);
     }
-    if (notification)
+    // Off only where all of them say so. One that is empty, or not there beside others, is broken.
+    const bool none = told == 0 && silent && silent->kind == ErrorKind::kAbsent;
+    if (silent && !none) {
+      if (silent->kind == ErrorKind::kAbsent || silent->kind == ErrorKind::kUnsupported)
+        silent->kind = ErrorKind::kMalformed;
+      failures_.note(*silent);
+    }
+    if (notification || (told > 0 && !silent))
       part.samples.add(metric::ecn_enabled, {netdev.device, netdev.port, netdev.name, "notification", ""},
-                       *notification);
+                       notification);
     for (const Parameter& parameter : kMlx5Parameters) {
       if (parameter.file.empty()) continue;
       add_parameter(netdev, parameter.name, dir + std::string(parameter.directory) + "/" + std::string(parameter.file),
