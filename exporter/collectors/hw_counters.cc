@@ -80,7 +80,12 @@ class HwCountersCollector : public PortCollector {
   Result<void> publish(Source& source, const InventoryPort& port, const std::vector<NamedValue>& counters, Part& part) {
     std::vector<CounterSet::Reading> readings;
     readings.reserve(counters.size());
-    for (const NamedValue& counter : counters) readings.push_back({counter.name, counter.value});
+    for (const NamedValue& counter : counters) {
+      if (counter.malformed)
+        readings.push_back({counter.name, fail(ErrorKind::kMalformed, counter.name)});
+      else
+        readings.push_back({counter.name, counter.value});
+    }
     add_optional(source, port, part);
     return source.set.publish(readings, part);
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/collectors/port_collector.h"
 
+#include <algorithm>
+
 #include "exporter/kernel/files.h"
 
 namespace roce {
@@ -41,6 +43,10 @@ Result<void> PortCollector::collect(Output& out) {
   out.parts.push_back(std::move(whole));
   if (device().ports_error) return tl::unexpected(*device().ports_error);
 
+  std::erase_if(down_, [&](const auto& entry) {
+    return std::none_of(device().ports.begin(), device().ports.end(),
+                        [&](const InventoryPort& port) { return port.number == entry.first; });
+  });
   for (const InventoryPort& port : device().ports) {
     const auto now = Part::Clock::now();
     const auto last = down_.find(port.number);

@@ -6,6 +6,7 @@
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
 #include "exporter/catalog/node_infiniband.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/kernel/files.h"
 
 namespace roce {
@@ -24,8 +25,10 @@ class RdmaDeviceCollector : public Collector {
   Result<void> collect(Output& out) override {
     auto part = std::make_shared<Part>();
     const CallTracker::Scope scope(host().calls.get(), "sysfs_device", device().name);
+    FailureNote failures;
     const auto text = [&](const char* file) {
-      return device().path.empty() ? std::string() : read_attribute(device().path + "/" + file).value_or("");
+      if (device().path.empty()) return std::string();
+      return failures.value(read_attribute(device().path + "/" + file)).value_or("");
     };
     std::string firmware = text("fw_ver");
     std::string node_guid = text("node_guid");
@@ -54,7 +57,7 @@ class RdmaDeviceCollector : public Collector {
       part->samples.add(node_infiniband::info, {device().name, hide ? "" : board_id, firmware, hca_type}, 1);
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
-    return {};
+    return failures.conclude();
   }
 };
 

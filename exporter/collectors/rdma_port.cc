@@ -4,6 +4,7 @@
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
 #include "exporter/catalog/node_infiniband.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/collectors/port_collector.h"
 #include "exporter/kernel/files.h"
 
@@ -28,11 +29,11 @@ class RdmaPortCollector : public PortCollector {
     Result<std::uint64_t> state = fail(ErrorKind::kAbsent, dir + "state");
     Result<std::uint64_t> physical = fail(ErrorKind::kAbsent, dir + "phys_state");
     if (host().live) from_netlink(port, state, physical);
-    if (!state) {
+    if (!state && !device().path.empty()) {
       state = read_number(dir + "state");
       physical = read_number(dir + "phys_state");
-      if (!state && state.error().kind == ErrorKind::kAbsent) from_netlink(port, state, physical);
     }
+    if (!state && state.error().kind == ErrorKind::kAbsent) from_netlink(port, state, physical);
     const bool ask_rate = !host().live || !state || *state != kDown || context().settings.compat_node_infiniband;
 
     if (state) {
@@ -41,8 +42,11 @@ class RdmaPortCollector : public PortCollector {
     }
     if (physical) part.samples.add(metric::port_physical_state, {name, port.text}, *physical);
 
+    FailureNote failures;
+    if (!physical) failures.note(physical.error());
     std::string rate_text;
-    if (const auto text = ask_rate ? read_attribute(dir + "rate") : fail(ErrorKind::kAbsent, dir + "rate")) {
+    if (const auto text = ask_rate && !device().path.empty() ? failures.value(read_attribute(dir + "rate"))
+                                                             : std::optional<std::string>()) {
       // Kernels invent a rate for a port that is not active: only "0" is told by the hardware then.
       const auto rate = parse_rate(*text);
       if (rate && ((state && *state >= kActive) || *rate == 0)) {
@@ -56,17 +60,26 @@ class RdmaPortCollector : public PortCollector {
       if (state) part.samples.add(node_infiniband::state_id, {name, port.text}, *state);
       if (physical) part.samples.add(node_infiniband::physical_state_id, {name, port.text}, *physical);
     }
-    const std::string link_layer = read_attribute(dir + "link_layer").value_or("");
+    std::string link_layer;
+    if (!device().path.empty()) link_layer = failures.value(read_attribute(dir + "link_layer")).value_or("");
     part.samples.add(metric::port_info, {name, port.text, port.netdev, link_layer, rate_text}, 1);
 
-    part.samples.add(metric::source_present, {name, port.text, "counters"},
-                     exists(dir + "counters") || exists(dir + "counters_ext"));
-    part.samples.add(metric::source_present, {name, port.text, "hw_counters"}, exists(dir + "hw_counters"));
-    part.samples.add(metric::source_present, {name, port.text, "cm"}, exists(dir + "cm_tx_msgs"));
+    if (!device().path.empty()) {
+      part.samples.add(metric::source_present, {name, port.text, "counters"},
+                       exists(dir + "counters") || exists(dir + "counters_ext"));
+      part.samples.add(metric::source_present, {name, port.text, "hw_counters"}, exists(dir + "hw_counters"));
+      part.samples.add(metric::source_present, {name, port.text, "cm"}, exists(dir + "cm_tx_msgs"));
+    }
 
     if (!port.netdev.empty()) add_carrier(port, part);
-    if (!state) return tl::unexpected(state.error());
-    return {};
+    if (!state) {
+      const ErrorKind kind = state.error().kind;
+      const bool not_recorded = kind == ErrorKind::kNotRecorded || (kind == ErrorKind::kAbsent && host().recording());
+      if (!not_recorded) return tl::unexpected(state.error());
+      part.samples.add(metric::counter_support, {name, port.text, "state", to_string(CounterState::kNotRecorded)}, 1);
+      ++part.counters[port.text][static_cast<std::size_t>(CounterState::kNotRecorded)];
+    }
+    return failures.conclude();
   }
 
  private:

@@ -12,6 +12,7 @@
 #include "exporter/catalog/catalog.h"
 #include "exporter/engine/executor.h"
 #include "exporter/engine/sampler.h"
+#include "exporter/kernel/files.h"
 
 namespace roce {
 namespace {
@@ -30,6 +31,7 @@ constexpr std::size_t kOwnSeriesPerCollector = 4;
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 struct Run {
+  std::shared_ptr<const InventoryDevice> device;  // as it was when the run began
   Output output;
   std::optional<Error> error;
   Clock::duration took{};
@@ -60,6 +62,13 @@ struct DeviceUnits {
 // Objects of different kinds may have the same name.
 std::string key_of(ObjectKind kind, const std::string& name) { return std::to_string(static_cast<int>(kind)) + name; }
 std::string key_of(const InventoryDevice& object) { return key_of(object.kind, object.name); }
+
+// A port that has gone or come since makes what was read of the device old.
+bool same_ports(const Run& run, const InventoryDevice& device) {
+  if (run.device.get() == &device) return true;
+  return std::equal(run.device->ports.begin(), run.device->ports.end(), device.ports.begin(), device.ports.end(),
+                    [](const InventoryPort& a, const InventoryPort& b) { return a.number == b.number; });
+}
 
 // Jobs of one card wait for each other; the host's sources have nothing to wait for.
 std::string card_of(const Unit& unit) {
@@ -138,9 +147,11 @@ void Engine::State::start_inventory(const std::shared_ptr<State>& self) {
 }
 
 std::optional<NetnsMode> Engine::State::read_netns_mode() const {
-  if (!host->rdma) return std::nullopt;
-  const auto mode = host->rdma->netns_mode();
-  return mode ? std::optional(*mode) : std::nullopt;
+  if (host->rdma)
+    if (const auto mode = host->rdma->netns_mode()) return *mode;
+  const auto shared = read_attribute(host->sysfs + "/module/ib_core/parameters/netns_mode");
+  if (!shared || (*shared != "Y" && *shared != "N")) return std::nullopt;
+  return *shared == "Y" ? NetnsMode::kShared : NetnsMode::kExclusive;
 }
 
 // Makes the units agree with the devices. The caller holds the mutex.
@@ -168,6 +179,11 @@ void Engine::State::reconcile() {
         unit->collector = entry.create({host, device, now.port_states, config.settings});
       }
       unit->device = device;
+      std::erase_if(unit->regressions, [&](const auto& of_port) {
+        return device->kind == ObjectKind::kRdma && !of_port.first.empty() &&
+               std::none_of(device->ports.begin(), device->ports.end(),
+                            [&](const InventoryPort& port) { return port.text == of_port.first; });
+      });
       unit->rtnl = entry.locks == LockClass::kRtnl || (entry.locks == LockClass::kPortQuery && device->rtnl_port_query);
     }
     kept.emplace(key_of(*device), std::move(now));
@@ -188,6 +204,7 @@ void Engine::State::start(const std::shared_ptr<State>& self, const std::shared_
                        device = unit->device;
                      }
                      auto run = std::make_shared<Run>();
+                     run->device = device;
                      try {
                        unit->collector->update(std::move(device));
                        if (auto result = unit->collector->collect(run->output); !result) run->error = result.error();
@@ -212,8 +229,9 @@ void Engine::State::finish(const std::shared_ptr<Unit>& unit, std::shared_ptr<co
     unit->started.reset();
     std::swap(unit->logged_error, before);
     for (auto& [port, count] : unit->regressions) count = 0;
-    for (const auto& part : run->output.parts)
-      for (const auto& [port, states] : part->counters) unit->regressions[port] += part->regressions;
+    if (same_ports(*run, *unit->device))
+      for (const auto& part : run->output.parts)
+        for (const auto& [port, states] : part->counters) unit->regressions[port] += part->regressions;
     unit->last = std::move(run);
     done.notify_all();
   }
@@ -240,13 +258,13 @@ void Engine::State::log_change(const Unit& unit, const std::string& before, cons
 
 bool Engine::State::due(const Unit& unit, Clock::time_point now) const {
   if (unit.in_flight) return false;
-  if (!unit.last) return true;
+  if (!unit.last || !same_ports(*unit.last, *unit.device)) return true;
   const auto period = unit.entry->cadence == Cadence::kSlow ? config.slow_period : config.share_window;
   return now - unit.last->finished >= period;
 }
 
 bool Engine::State::usable(const Unit& unit, Clock::time_point oldest, Clock::time_point now) const {
-  if (!unit.last) return false;
+  if (!unit.last || !same_ports(*unit.last, *unit.device)) return false;
   if (unit.entry->cadence == Cadence::kSlow) return now - unit.last->finished <= 2 * config.slow_period;
   return unit.last->finished >= oldest;
 }

@@ -42,6 +42,9 @@ struct Host {
   // The network devices that a recording names beyond its sysfs; "" is one whose name was not recorded.
   std::vector<std::string> recorded_netdevs;
 
+  // Not a made tree either: what is not there was not recorded.
+  bool recording() const { return !live && rdma != nullptr; }
+
   std::string configfs() const { return configfs_mount.empty() ? sysfs + "/kernel/config" : configfs_mount; }
   std::string debugfs() const { return debugfs_mount.empty() ? sysfs + "/kernel/debug" : debugfs_mount; }
   std::string rdma_class() const { return sysfs + "/class/infiniband"; }

@@ -95,6 +95,25 @@ std::vector<std::pair<unsigned, std::string>> netdevs_of_parent(const std::strin
   return result;
 }
 
+Result<std::vector<unsigned>> list_ports(const std::string& device_dir) {
+  ROCE_TRY(const auto names, list_directory(device_dir + "/ports"));
+  std::vector<unsigned> numbers;
+  for (const std::string& text : names)
+    if (const auto number = parse_u64(text); number && *number > 0 && *number < 256 && text == std::to_string(*number))
+      numbers.push_back(static_cast<unsigned>(*number));
+  return numbers;
+}
+
+// A driver can take a port away and add one without registering its device anew.
+bool same_ports(const InventoryDevice& device) {
+  if (device.path.empty()) return true;
+  const auto numbers = list_ports(device.path);
+  // Where only netlink tells them, there is no directory to compare with.
+  if (!numbers) return numbers.error().kind == ErrorKind::kAbsent && device.ports_listed_elsewhere;
+  return std::equal(numbers->begin(), numbers->end(), device.ports.begin(), device.ports.end(),
+                    [](unsigned number, const InventoryPort& port) { return number == port.number; });
+}
+
 std::string netdev_of_port(const std::string& device_dir, unsigned port, std::size_t ports,
                            const std::vector<std::pair<unsigned, std::string>>& parents) {
   // With several ports the only netdev need not be this port's: the others' may be filtered out or moved away.
@@ -156,6 +175,8 @@ Result<DeviceList> Inventory::refresh() {
           std::string name = device.name;
           found[name] = std::move(device);
         }
+    } else if (!host_->live && found.empty() && devices.error().kind != ErrorKind::kNotRecorded) {
+      return tl::unexpected(devices.error());
     } else {
       // The class directory has named the devices, and a failing dump does not make them new ones: what the last dump
       // told of them stands, so that the histories of their counters go on.
@@ -181,7 +202,8 @@ Result<DeviceList> Inventory::refresh() {
     const auto old = known_.find(name);
     const std::uint64_t generation = netlink ? netlink->index : 0;
     if (!all_again && old != known_.end() && old->second.device->generation == generation &&
-        now - old->second.looked_up < kLookUpAgain && !old->second.device->ports.empty()) {
+        now - old->second.looked_up < kLookUpAgain && !old->second.device->ports.empty() &&
+        same_ports(*old->second.device)) {
       known.emplace(name, old->second);
     } else {
       known.emplace(name, Known{look_up(name, netlink), now});
@@ -412,20 +434,22 @@ std::shared_ptr<const InventoryDevice> Inventory::look_up(const std::string& nam
   device->rtnl_port_query = asks_netdev(device->driver) || asks_netdev(device->kernel_driver) || device->driver.empty();
 
   const auto parents = netdevs_of_parent(dir, netdev_wanted_);
-  if (const auto names = list_directory(dir + "/ports")) {
-    for (const std::string& text : *names)
-      if (const auto number = parse_u64(text);
-          number && *number > 0 && *number < 256 && text == std::to_string(*number))
-        device->ports.push_back({static_cast<unsigned>(*number), std::to_string(*number),
-                                 netdev_of_port(dir, static_cast<unsigned>(*number), names->size(), parents)});
-  } else if (names.error().kind != ErrorKind::kAbsent) {
-    device->ports_error = names.error();
+  const auto numbers = list_ports(dir);
+  if (numbers && !numbers->empty()) {
+    for (const unsigned number : *numbers)
+      device->ports.push_back({number, std::to_string(number), netdev_of_port(dir, number, numbers->size(), parents)});
+  } else if (!numbers && numbers.error().kind != ErrorKind::kAbsent) {
+    device->ports_error = numbers.error();
   } else if (host_->rdma && netlink && !host_->live) {
     // A recording may hold netlink alone. On a live kernel the port query is left to the port's own collector: it can
     // wait for the firmware, and nobody else should.
+    device->ports_listed_elsewhere = true;
     if (const auto ports = host_->rdma->ports(*netlink))
       for (const RdmaPort& port : *ports) device->ports.push_back({port.port, std::to_string(port.port), port.netdev});
   }
+  // Every RDMA device has ports.
+  if (device->ports.empty() && !device->ports_error)
+    device->ports_error = Error{host_->recording() ? ErrorKind::kNotRecorded : ErrorKind::kAbsent, 0, dir + "/ports"};
   for (InventoryPort& port : device->ports)
     if (!port.netdev.empty() && !netdev_wanted_(port.netdev)) port.netdev.clear();
   return device;

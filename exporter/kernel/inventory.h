@@ -58,8 +58,9 @@ struct InventoryDevice {
   std::optional<RdmaDevice> netlink;
   std::vector<InventoryPort> ports;
   std::vector<InventoryNetdev> netdevs;
-  DeviceList devices;                // of the host: all RDMA devices, then all other network devices
-  std::optional<Error> ports_error;  // the device is there, its ports could not be listed
+  DeviceList devices;                   // of the host: all RDMA devices, then all other network devices
+  std::optional<Error> ports_error;     // the device is there, its ports could not be listed, or none is there
+  bool ports_listed_elsewhere = false;  // by a recording of netlink
 
   // Changes when the device was registered anew, so that histories of its counters start again.
   std::uint64_t generation = 0;

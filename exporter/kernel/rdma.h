@@ -37,6 +37,7 @@ struct RdmaPort {
 struct NamedValue {
   std::string name;
   std::uint64_t value = 0;
+  bool malformed = false;  // a recording has no number for it
 };
 
 struct CounterStatus {

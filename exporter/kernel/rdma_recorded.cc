@@ -139,7 +139,10 @@ Result<void> add_record(std::string_view link, const Words& rest, RecordedStatis
     } else if (is_set) {
       ++i;  // the rest of a process name with blanks
     } else {
-      return fail(ErrorKind::kMalformed, "rdma statistic: " + std::string(link) + " " + std::string(name));
+      // One that lost its value is lost alone: the next word is its value misspelt, unless it is a name with a value.
+      const bool next_is_name = value.empty() || (i + 2 < rest.size() && parse_u64(rest[i + 2]));
+      counters.push_back({std::string(name), 0, true});
+      i += next_is_name ? 1 : 2;
     }
   }
   if (is_set) {
@@ -603,7 +606,12 @@ class RecordedRdma final : public RdmaSource {
   // One device a name, from all files; those without an index get numbers that are free.
   void settle_devices() {
     if (!devices_ && devices_.error().kind != ErrorKind::kNotRecorded) return;
-    if (!devices_ && names_.empty()) return;
+    if (!devices_ && names_.empty()) {
+      // A recording of statistics alone that cannot be read hides its devices: that is no host without any.
+      if (!statistics_ && statistics_.error().kind != ErrorKind::kNotRecorded)
+        devices_ = tl::unexpected<Error>(statistics_.error());
+      return;
+    }
     std::uint32_t next = 0;
     for (const Named& named : names_) next = std::max(next, named.index.value_or(0) + 1);
     std::vector<RdmaDevice> all;
@@ -672,7 +680,10 @@ Result<RecordedStatistics> parse_rdma_statistic_json(std::string_view text) {
     if (device.empty()) return fail(ErrorKind::kMalformed, "rdma statistic: no device");
     std::vector<NamedValue> counters;
     for (const auto& [key, value] : object->items()) {
-      if (is_counter_key(key) && value.is_number_unsigned()) counters.push_back({key, value.get<std::uint64_t>()});
+      if (is_counter_key(key) && value.is_number_unsigned())
+        counters.push_back({key, value.get<std::uint64_t>()});
+      else if (is_counter_key(key) && !object->contains("cntn"))
+        counters.push_back({key, 0, true});
     }
     if (!object->contains("cntn")) {
       if (port != 0) statistics.ports.push_back({device, port, std::move(counters)});

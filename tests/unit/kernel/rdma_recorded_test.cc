@@ -187,7 +187,7 @@ TEST_F(RdmaRecording, DamagedFileFailsItsOwnCallsOnly) {
   write("rdma/dev.json", kDevices);
   write("rdma/link.json", R"([{"ifname":"mlx5_0")");
   write("rdma/resource.json", R"(["text"])");
-  write("rdma/statistic.txt", "link mlx5_0/1 a 1 b x\n");
+  write("rdma/statistic.txt", "Error: no device\n");
   write("rdma/system.txt", "netns odd\n");
   const auto rdma = open();
   EXPECT_TRUE(rdma->devices());
@@ -271,12 +271,34 @@ TEST(RdmaStatisticText, PortWithoutCountersAndLineEndsOfOtherSystems) {
 }
 
 TEST(RdmaStatisticText, WhatIsNotTheFormIsMalformed) {
-  for (const char* text : {"a 1", "Error: no device", "link a/1 x", "link a/1 x -1", "link a/1 x 1.5",
-                           "link a/1 x 18446744073709551616", "link /1 x 1", "link a/1 cntn x"}) {
+  for (const char* text : {"a 1", "Error: no device", "link /1 x 1", "link a/1 cntn x"}) {
     const auto all = parse_rdma_statistic_text(text);
     ASSERT_FALSE(all) << text;
     EXPECT_EQ(all.error().kind, ErrorKind::kMalformed) << text;
   }
+}
+
+// A word that is no number costs the counter before it and no other.
+TEST(RdmaStatisticText, CounterWithoutANumberIsLostAlone) {
+  for (const char* text : {"link a/1 x y 1", "link a/1 x -1 y 1", "link a/1 x 1.5 y 1", "link a/1 y 1 x",
+                           "link a/1 x 18446744073709551616 y 1", "link a/1 y 1 x z"}) {
+    const auto all = parse_rdma_statistic_text(text);
+    ASSERT_TRUE(all) << text;
+    ASSERT_EQ(all->ports.size(), 1U) << text;
+    const auto& counters = all->ports[0].counters;
+    ASSERT_EQ(counters.size(), 2U) << text;
+    for (const NamedValue& counter : counters) EXPECT_EQ(counter.malformed, counter.name == "x") << text;
+    for (const NamedValue& counter : counters) EXPECT_EQ(counter.value, counter.name == "x" ? 0U : 1U) << text;
+  }
+  const auto json = parse_rdma_statistic_json(R"([{"ifname":"a","port":1,"x":"1","y":1}])");
+  ASSERT_TRUE(json);
+  EXPECT_TRUE(json->ports.at(0).counters.at(0).malformed);
+  EXPECT_FALSE(json->ports.at(0).counters.at(1).malformed);
+}
+
+TEST_F(RdmaRecording, DevicesHiddenByADamagedFileAreNoHostWithoutAny) {
+  write("rdma_statistic.txt", "Error: no device\n");
+  EXPECT_EQ(open()->devices().error().kind, ErrorKind::kMalformed);
 }
 
 TEST(RdmaStatisticJson, WhatIsNotTheFormIsMalformed) {
