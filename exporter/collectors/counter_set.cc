@@ -130,6 +130,8 @@ CounterState CounterSet::publish_value(Slot& s, std::uint64_t raw, Part& part) {
     value = step.value;
     regressions_ += step.regression ? 1 : 0;
   }
+  // In bytes it needs more than 64 bits.
+  if (row != nullptr && value > kInvalid / row->multiply) return CounterState::kSaturated;
   if (s.metric != nullptr) {
     const std::uint64_t scaled = row != nullptr ? value * row->multiply : value;
     if (row != nullptr && row->divide > 1)
@@ -158,7 +160,7 @@ Result<void> CounterSet::publish(const std::vector<Reading>& readings, Part& par
     for (auto& s : slots_) s->history.restart();
   for (std::size_t i = 0; i < readings.size(); ++i) {
     Slot& s = slot(i, readings[i].name);
-    if (s.compat != nullptr && readings[i].value)
+    if (s.compat != nullptr && readings[i].value && *readings[i].value <= kInvalid / s.compat_multiply)
       part.samples.add(*s.compat, {device_, port_}, *readings[i].value * s.compat_multiply);
     if (readings[i].replaced) continue;
     const CounterState state =

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "exporter/catalog/catalog.h"
+#include "exporter/collectors/failure_note.h"
 #include "exporter/collectors/rdma_holders.h"
 #include "exporter/kernel/process.h"
 #include "exporter/kernel/service_manager.h"
@@ -23,12 +24,20 @@ struct Judgement {
   std::optional<bool> ipc_lock;
   std::optional<std::uint64_t> soft;  // the limit that holds
   std::optional<std::uint64_t> pinned;
-  // What is left of the limit; only for a limited process.
-  std::optional<std::int64_t> headroom() const {
+  // What is left of the limit, and what is pinned beyond it; only for a limited process. One of the two is 0.
+  struct Headroom {
+    std::uint64_t left = 0;
+    std::uint64_t beyond = 0;
+    Value value() const {
+      if (beyond == 0) return left;
+      constexpr std::uint64_t kTop = std::numeric_limits<std::int64_t>::max();
+      if (beyond > kTop) return -static_cast<double>(beyond);
+      return -static_cast<std::int64_t>(beyond);
+    }
+  };
+  std::optional<Headroom> headroom() const {
     if (limited != std::optional(true) || !soft || !pinned) return std::nullopt;
-    constexpr std::uint64_t kTop = std::numeric_limits<std::int64_t>::max();
-    if (*soft >= *pinned) return static_cast<std::int64_t>(std::min(*soft - *pinned, kTop));
-    return -static_cast<std::int64_t>(std::min(*pinned - *soft, kTop));
+    return Headroom{*soft - std::min(*soft, *pinned), *pinned - std::min(*soft, *pinned)};
   }
 };
 
@@ -57,7 +66,9 @@ struct Judged {
 // Whom on-call must see first: those nearest to a limit that holds, then the others.
 bool before(const Judged& a, const Judged& b) {
   const auto rank = [](const Judged& one) {
-    return one.judgement.headroom().value_or(std::numeric_limits<std::int64_t>::max());
+    const auto headroom = one.judgement.headroom();
+    constexpr std::uint64_t kTop = std::numeric_limits<std::uint64_t>::max();
+    return headroom ? std::pair(kTop - headroom->beyond, headroom->left) : std::pair(kTop, kTop);
   };
   const bool limited_a = a.judgement.limited.value_or(false);
   const bool limited_b = b.judgement.limited.value_or(false);
@@ -73,18 +84,19 @@ class ProcessesCollector : public Collector {
   Result<void> collect(Output& out) override {
     const RdmaHolders holders = find_rdma_holders(host(), device().devices);
     auto part = std::make_shared<Part>();
+    FailureNote failures;
     if (holders.known) {
-      add_processes(holders, part->samples);
+      add_processes(holders, part->samples, failures);
       add_default(part->samples);
     }
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
     if (holders.error) return tl::unexpected<Error>(*holders.error);
-    return {};
+    return failures.conclude();
   }
 
  private:
-  void add_processes(const RdmaHolders& holders, SampleBatch& samples) const {
+  void add_processes(const RdmaHolders& holders, SampleBatch& samples, FailureNote& failures) const {
     std::vector<Judged> readable;
     std::uint64_t denied = 0;
     std::uint64_t there = 0;
@@ -92,6 +104,9 @@ class ProcessesCollector : public Collector {
       Process process = read_process(host().procfs, pid, host().live);
       if (process.gone && host().live) continue;
       ++there;
+      for (const Error* error :
+           {process.memlock ? nullptr : &process.memlock.error(), process.status ? nullptr : &process.status.error()})
+        if (error != nullptr && error->kind != ErrorKind::kDenied) failures.note(*error);
       if (process.denied) {
         ++denied;
         // What can be read of it would look as if the rest were nothing.
@@ -131,7 +146,7 @@ class ProcessesCollector : public Collector {
     if (!*judgement.limited)
       samples.add(metric::process_memlock_headroom, {pid, comm}, kUnlimited);
     else if (const auto headroom = judgement.headroom())
-      samples.add(metric::process_memlock_headroom, {pid, comm}, *headroom);
+      samples.add(metric::process_memlock_headroom, {pid, comm}, headroom->value());
   }
 
   void add_default(SampleBatch& samples) const {

@@ -86,6 +86,13 @@ void read_component(std::string_view part, CgroupIdentity& out) {
   if (part.starts_with("step_") && part.size() > 5 && !out.slurm_job.empty()) out.slurm_step = part.substr(5);
 }
 
+Result<std::string> try_comm(const std::string& procfs, std::uint32_t pid) {
+  ROCE_TRY(std::string comm, read_file(procfs + "/" + std::to_string(pid) + "/comm", 4096));
+  if (comm.ends_with('\n')) comm.pop_back();
+  comm.resize(std::min({comm.size(), kMaxComm, comm.find('\0')}));
+  return comm;
+}
+
 }  // namespace
 
 Result<MemlockLimit> parse_memlock_limit(std::string_view text) {
@@ -153,12 +160,7 @@ CgroupIdentity parse_cgroup_identity(std::string_view path) {
   return identity;
 }
 
-std::string read_comm(const std::string& procfs, std::uint32_t pid) {
-  std::string comm = read_file(procfs + "/" + std::to_string(pid) + "/comm", 4096).value_or("");
-  if (comm.ends_with('\n')) comm.pop_back();
-  comm.resize(std::min({comm.size(), kMaxComm, comm.find('\0')}));
-  return comm;
-}
+std::string read_comm(const std::string& procfs, std::uint32_t pid) { return try_comm(procfs, pid).value_or(""); }
 
 Process read_process(const std::string& procfs, std::uint32_t pid, bool live) {
   const std::string dir = procfs + "/" + std::to_string(pid);
@@ -175,8 +177,10 @@ Process read_process(const std::string& procfs, std::uint32_t pid, bool live) {
     process.status = parse_process_status(*status);
   else
     process.status = tl::unexpected<Error>(status.error());
-  process.denied = (!limits && denied(limits.error())) || (!status && denied(status.error()));
-  process.comm = read_comm(procfs, pid);
+  const auto comm = try_comm(procfs, pid);
+  process.denied =
+      (!limits && denied(limits.error())) || (!status && denied(status.error())) || (!comm && denied(comm.error()));
+  process.comm = comm.value_or("");
   process.cgroups = parse_cgroup_paths(read_file(dir + "/cgroup").value_or(""));
   if (!exists(dir)) {
     // Asking whether a signal could be sent, without sending one, also reaches processes that procfs hides.
