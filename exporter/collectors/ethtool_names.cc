@@ -59,8 +59,9 @@ bool equal_letters(std::string_view a, std::string_view lower) {
                     [](char x, char y) { return std::tolower(static_cast<unsigned char>(x)) == y; });
 }
 
-constexpr std::array<std::string_view, 12> kQueueWords{"rxq",    "txq", "queue",   "q",   "ring", "rxring",
-                                                       "txring", "ch",  "channel", "cpu", "rx",   "tx"};
+constexpr std::array<std::string_view, 20> kQueueWords{"rxq", "txq",     "queue", "q",    "ring", "rxring", "txring",
+                                                       "ch",  "channel", "cpu",   "rx",   "tx",   "txrx",   "rxtx",
+                                                       "rq",  "sq",      "cq",    "rvec", "pair", "napi"};
 
 std::string_view digits_at(std::string_view text, std::size_t at) {
   std::size_t end = at;

@@ -86,6 +86,9 @@ class HugepagesCollector : public Collector {
     const auto text = read_file(host().procfs + "/meminfo");
     if (!text) return failures.note(text.error());
     const auto kilobytes = number_of_line(*text, "Hugepagesize");
+    // Kernels without huge pages have that of all memory.
+    if (!kilobytes && !number_of_line(*text, "MemTotal") && !trim(*text).empty())
+      failures.note(Error{ErrorKind::kMalformed, 0, host().procfs + "/meminfo"});
     if (!kilobytes || *kilobytes == 0 || *kilobytes > (std::uint64_t{1} << 40)) return;
     const std::uint64_t size = *kilobytes * 1024;
     const std::string label = huge_page_label(size);

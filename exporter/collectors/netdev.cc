@@ -60,7 +60,10 @@ class NetdevCollector : public Collector {
     const bool received = add(metric::netdev_receive_bytes, read("/statistics/rx_bytes"));
     const bool sent = add(metric::netdev_transmit_bytes, read("/statistics/tx_bytes"));
     if (received || sent) return result;
-    if (const NetdevCounters* counters = proc_counters(netdev.name)) {
+    const auto listed = proc_counters(netdev.name);
+    if (!listed) {
+      add(metric::netdev_receive_bytes, tl::unexpected(listed.error()));
+    } else if (const NetdevCounters* counters = *listed) {
       add(metric::netdev_receive_bytes, counters->receive_bytes);
       add(metric::netdev_transmit_bytes, counters->transmit_bytes);
     }
@@ -88,9 +91,17 @@ class NetdevCollector : public Collector {
   }
 
   // Only for a tree whose sysfs has no statistics: the kernel sums up all devices for this file.
-  const NetdevCounters* proc_counters(const std::string& name) {
+  Result<const NetdevCounters*> proc_counters(const std::string& name) {
     if (host().live) return nullptr;
-    if (!proc_) proc_ = parse_proc_net_dev(read_file(host().procfs + "/net/dev", kMaxProcNetDev).value_or(""));
+    if (!proc_) {
+      const std::string path = host().procfs + "/net/dev";
+      ROCE_TRY(const std::string text, read_file(path, kMaxProcNetDev));
+      proc_ = parse_proc_net_dev(text);
+      if (proc_->empty() && !trim(text).empty() && text.find("Inter-") == std::string::npos) {
+        proc_.reset();
+        return fail(ErrorKind::kMalformed, path);
+      }
+    }
     for (const NetdevCounters& counters : *proc_)
       if (counters.name == name) return &counters;
     return nullptr;

@@ -63,15 +63,21 @@ constexpr std::size_t kIdleTime = 4;
 
 struct Sums {
   std::uint64_t transports = 0;
+  bool whole = true;
   std::array<std::optional<std::uint64_t>, kTransportFields.size()> fields;
 };
 
-// All fields of the mount's transports together; of idle times the greatest.
+// All fields of the mount's transports together; of idle times the greatest. Without a part of one of them they would
+// be sums of something else, so then there is none.
 Sums sums_of(const NfsMount& mount) {
   Sums sums;
+  std::optional<std::size_t> first;  // how many numbers the kernel at hand tells
   for (const NfsTransport& transport : mount.transports) {
     if (transport.protocol != "rdma") continue;
     ++sums.transports;
+    sums.whole =
+        sums.whole && !transport.malformed && transport.numbers.size() == first.value_or(transport.numbers.size());
+    first = transport.numbers.size();
     const std::size_t n = std::min(transport.numbers.size(), kTransportFields.size());
     for (std::size_t i = 0; i < n; ++i) {
       const std::uint64_t before = sums.fields[i].value_or(0);
@@ -126,6 +132,9 @@ class NfsRdmaCollector : public Collector {
     std::vector<NfsMount> mounts;
     const auto text = read_mountstats();
     if (text) {
+      // The mounts of any process begin with a line of this form, whatever is mounted.
+      if (!trim(*text).empty() && text->find("device ") == std::string::npos)
+        failures_.note(Error{ErrorKind::kMalformed, 0, "mountstats"});
       mounts = parse_mountstats(*text);
       std::erase_if(mounts, [](const NfsMount& mount) { return !mount.over_rdma(); });
     } else if (text.error().kind == ErrorKind::kAbsent && !host().live) {
@@ -205,10 +214,11 @@ class NfsRdmaCollector : public Collector {
                 {mount.mount_point, link->device, link->port, link->netdev, link->found_by}, 1);
   }
 
-  static void add_transports(const NfsMount& mount, SampleBatch& batch) {
+  void add_transports(const NfsMount& mount, SampleBatch& batch) {
     const Sums sums = sums_of(mount);
     if (sums.transports == 0) return;
     batch.add(metric::nfs_transports, {mount.mount_point}, sums.transports);
+    if (!sums.whole) return failures_.note(Error{ErrorKind::kMalformed, 0, "mountstats: xprt of " + mount.mount_point});
     for (std::size_t i = 0; i < kTransportFields.size(); ++i) {
       if (!sums.fields[i]) continue;
       const CounterRow* row = find_counter("nfs-rdma", Interface::kOther, kTransportFields[i]);

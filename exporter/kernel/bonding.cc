@@ -108,8 +108,11 @@ Result<Bond> read_sysfs_bond(const Host& host, const std::string& name) {
 
 Result<Bond> read_bond(const Host& host, const std::string& name, bool in_proc) {
   if (!in_proc) return read_sysfs_bond(host, name);
-  ROCE_TRY(const std::string text, read_file(host.procfs + "/net/bonding/" + name, kMaxFileSize));
-  return parse_proc_bonding(name, text);
+  const std::string path = host.procfs + "/net/bonding/" + name;
+  ROCE_TRY(const std::string text, read_file(path, kMaxFileSize));
+  auto bond = parse_proc_bonding(name, text);
+  if (!bond) bond.error().object = path;
+  return bond;
 }
 
 }  // namespace

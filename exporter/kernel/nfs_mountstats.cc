@@ -12,14 +12,17 @@ namespace {
 
 constexpr std::size_t kMaxNumbers = 64;  // of a line; the kernel prints 27 at most
 
-// Numbers up to the end of the line or the first word that is none.
-std::vector<std::uint64_t> take_numbers(std::string_view line) {
+// Numbers up to the end of the line or the first word that is none; `line` becomes what is left from there on.
+std::vector<std::uint64_t> take_numbers(std::string_view& line) {
   std::vector<std::uint64_t> numbers;
   while (numbers.size() < kMaxNumbers) {
-    const auto number = parse_u64(take_word(line));
+    std::string_view rest = line;
+    const auto number = parse_u64(take_word(rest));
     if (!number) break;
     numbers.push_back(*number);
+    line = rest;
   }
+  line = trim(line);
   return numbers;
 }
 
@@ -63,7 +66,8 @@ std::optional<NfsOperation> parse_operation(std::string_view line) {
   if (colon == std::string_view::npos || colon == 0) return std::nullopt;
   const std::string_view name = line.substr(0, colon);
   if (name.find_first_of(" \t") != std::string_view::npos) return std::nullopt;
-  const auto n = take_numbers(line.substr(colon + 1));
+  std::string_view rest = line.substr(colon + 1);
+  const auto n = take_numbers(rest);
   if (n.size() < 8) return std::nullopt;
   NfsOperation operation{std::string(name), n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], std::nullopt};
   if (n.size() > 8) operation.errors = n[8];
@@ -156,6 +160,7 @@ std::vector<NfsMount> parse_mountstats(std::string_view text) {
       NfsTransport transport;
       transport.protocol = take_word(rest);
       transport.numbers = take_numbers(rest);
+      transport.malformed = !rest.empty();
       if (!transport.protocol.empty()) mount.transports.push_back(std::move(transport));
     } else if (rest.starts_with("per-op statistics")) {
       in_operations = true;

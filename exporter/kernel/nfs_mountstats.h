@@ -16,6 +16,7 @@ namespace roce {
 struct NfsTransport {
   std::string protocol;  // rdma, tcp, udp, local
   std::vector<std::uint64_t> numbers;
+  bool malformed = false;  // the numbers end before the line does
 };
 
 // One line of the per-operation statistics. Times in milliseconds.

@@ -355,10 +355,12 @@ TEST_F(EthtoolTest, TheLinksOwnQuestionsRestToo) {
 }
 
 TEST(EthtoolNames, Queues) {
-  for (const char* name :
-       {"rx0_packets", "tx63_xdp_drop", "ch7_poll", "[0]: rx_bytes", "rxq1: rx_pkts", "rx_queue_3_bytes",
-        "queue_11_tx_cnt", "tx-0.packets", "Queue[0] AllocFails", "0: rcv_pkts", "cpu3_rx_packets", "rx_2_pkts",
-        "rx_posted_desc[4]", "qos_tx1_bytes", "rxq12_csum_err", "TX7 bytes"})
+  for (const char* name : {"rx0_packets",         "tx63_xdp_drop",    "ch7_poll",        "[0]: rx_bytes",
+                           "rxq1: rx_pkts",       "rx_queue_3_bytes", "queue_11_tx_cnt", "tx-0.packets",
+                           "Queue[0] AllocFails", "0: rcv_pkts",      "cpu3_rx_packets", "rx_2_pkts",
+                           "rx_posted_desc[4]",   "qos_tx1_bytes",    "rxq12_csum_err",  "TX7 bytes",
+                           "rvec_3_rx_pkts",      "rq11_wqe_err",     "sq0_nop",         "cq4_poll",
+                           "TxRx-2 irqs",         "napi_5_poll"})
     EXPECT_TRUE(is_queue_statistic(name)) << name;
   for (const char* name : {"rx_packets",
                            "rx_prio3_pause",
