@@ -682,7 +682,7 @@ Result<RecordedStatistics> parse_rdma_statistic_json(std::string_view text) {
     for (const auto& [key, value] : object->items()) {
       if (is_counter_key(key) && value.is_number_unsigned())
         counters.push_back({key, value.get<std::uint64_t>()});
-      else if (is_counter_key(key) && !object->contains("cntn"))
+      else if (is_counter_key(key) && value.is_number() && !object->contains("cntn"))
         counters.push_back({key, 0, true});
     }
     if (!object->contains("cntn")) {

@@ -290,7 +290,7 @@ TEST(RdmaStatisticText, CounterWithoutANumberIsLostAlone) {
     for (const NamedValue& counter : counters) EXPECT_EQ(counter.malformed, counter.name == "x") << text;
     for (const NamedValue& counter : counters) EXPECT_EQ(counter.value, counter.name == "x" ? 0U : 1U) << text;
   }
-  const auto json = parse_rdma_statistic_json(R"([{"ifname":"a","port":1,"x":"1","y":1}])");
+  const auto json = parse_rdma_statistic_json(R"([{"ifname":"a","port":1,"x":-1,"y":1}])");
   ASSERT_TRUE(json);
   EXPECT_TRUE(json->ports.at(0).counters.at(0).malformed);
   EXPECT_FALSE(json->ports.at(0).counters.at(1).malformed);
