@@ -151,7 +151,8 @@ TEST_F(StorageTest, AStateThatCannotBeReadIsAbsentAndTold) {
   EXPECT_THAT(text, HasSubstr("roce_nvme_controller_info{controller=\"nvme0\""));
   EXPECT_THAT(text, HasSubstr("roce_nvme_controller_state{controller=\"nvme1\",subsystem=\"nvme-subsys0\",transport="
                               "\"rdma\",state=\"unknown\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("roce_nvme_subsystem_paths_live{subsystem=\"nvme-subsys0\"} 0\n"));
+  // How many of them are live is not known either.
+  EXPECT_THAT(text, Not(HasSubstr("roce_nvme_subsystem_paths_live{")));
 }
 
 TEST_F(StorageTest, LocalDrivesHaveTheirIdentityAndOneStateEach) {
