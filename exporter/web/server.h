@@ -27,7 +27,7 @@ struct Request {
   std::string method;                                        // upper case
   std::string path;                                          // decoded, without the query
   std::vector<std::pair<std::string, std::string>> query;    // decoded, in order; names may repeat
-  std::vector<std::pair<std::string, std::string>> headers;  // at most 64
+  std::vector<std::pair<std::string, std::string>> headers;  // at most 63
   std::string remote_address;                                // without port; IPv4 clients never as "::ffff:..."
   std::string body;  // of routes that take one, at most 8192 bytes; else it is read and thrown away
   bool from_loopback = false;

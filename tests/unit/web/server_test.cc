@@ -294,6 +294,44 @@ TEST_F(ServerTest, ReadsNoLargeBody) {
   }
 }
 
+// Each of these a proxy may understand otherwise; the second request then is somebody else's.
+TEST_F(ServerTest, TakesNoRequestWhoseEndIsInDoubt) {
+  const std::string inner = "GET /echo HTTP/1.1\r\nHost: x\r\n\r\n";
+  const std::string length = std::to_string(inner.size());
+  std::string many;
+  for (int i = 0; i < 63; ++i) many += "X: 1\r\n";
+  for (const std::string& headers :
+       {"Content-Length: 0\r\nContent-Length: " + length + "\r\n", "Content-Length: 0, " + length + "\r\n",
+        std::string("Content-Length: +0\r\n"), std::string("Content-Length: 0x22\r\n"),
+        std::string("Content-Length: 0 x\r\n"), std::string("Transfer-Encoding: identity\r\n"),
+        std::string("Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n"),
+        "X: 1\r\n 2\r\nContent-Length: " + length + "\r\n", ": 1\r\nContent-Length: " + length + "\r\n",
+        "\xa0: 1\r\nContent-Length: " + length + "\r\n", "Content-Length : " + length + "\r\n",
+        "X: 1\nContent-Length: " + length + "\r\n", many + "Content-Length: " + length + "\r\n",
+        std::string("Host: y\r\n")}) {
+    Client client(port_);
+    client.send("POST /-/reload HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n" + inner);
+    EXPECT_THAT(client.read().status, AnyOf(400, 411, 431)) << headers;
+    EXPECT_EQ(client.read().status, 0) << headers;
+  }
+  for (const char* head : {"GET /echo HTTP/1.1\r\n\r\n", "GET /echo HTTP/1.1\r\n Host: x\r\n\r\n",
+                           "GET \r\n/echo HTTP/1.1\r\nHost: x\r\n\r\n", "GET /echo HTTP/1.1\nHost: x\n\n"}) {
+    Client client(port_);
+    client.send(head);
+    EXPECT_EQ(client.read().status, 400) << head;
+  }
+  Client good(port_);
+  good.send("POST /-/reload HTTP/1.1\r\nhost:x\r\nX:\r\nY: \r\nCONTENT-LENGTH:  2 \r\n\r\nab" + inner);
+  EXPECT_EQ(good.read().status, 200);
+  EXPECT_EQ(good.read().status, 200);
+}
+
+TEST_F(ServerTest, ChangesNothingForPagesOfOtherSites) {
+  for (const char* origin : {"https://evil.example", "null", "http://x.evil.example"})
+    EXPECT_EQ(fetch(port_, "POST", "/-/reload", "Origin: " + std::string(origin) + "\r\n").status, 403) << origin;
+  EXPECT_EQ(fetch(port_, "POST", "/-/reload", "Origin: http://localhost\r\n").status, 200);
+}
+
 TEST_F(ServerTest, TurnsExceptionsIntoAnswers) {
   const Reply broken = fetch(port_, "GET", "/throw");
   EXPECT_EQ(broken.status, 500);
@@ -357,7 +395,7 @@ TEST_F(ServerTest, SurvivesGarbage) {
         many_headers}) {
     Client client(port_);
     client.send(bytes);
-    EXPECT_THAT(client.read().status, AnyOf(0, 200, 400, 404, 405, 505)) << bytes;
+    EXPECT_THAT(client.read().status, AnyOf(0, 200, 400, 404, 405, 431, 505)) << bytes;
     EXPECT_EQ(fetch(port_, "GET", "/echo").status, 200) << bytes;
   }
 }
