@@ -14,6 +14,11 @@
 namespace roce {
 namespace {
 
+// Of a recording's recording: what was no number there is none here.
+std::string word_of(const NamedValue& counter) {
+  return counter.malformed ? fmt::format(" {} ?", counter.name) : fmt::format(" {} {}", counter.name, counter.value);
+}
+
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxObjects = 20000;  // of one kind on one device
@@ -116,7 +121,7 @@ class RdmaCapture {
         links_.push_back(std::move(link));
         if (const auto counters = source_.port_counters(device, port.port)) {
           statistics_ += fmt::format("link {}/{}", names_.kernel_text(device.name), port.port);
-          for (const NamedValue& counter : *counters) statistics_ += fmt::format(" {} {}", counter.name, counter.value);
+          for (const NamedValue& counter : *counters) statistics_ += word_of(counter);
           statistics_ += "\n";
         }
       }
@@ -151,7 +156,7 @@ class RdmaCapture {
     statistics_ += fmt::format("link {}/{} cntn {}", names_.kernel_text(device.name), set.port, set.id);
     if (set.pid) statistics_ += fmt::format(" pid {}", process(*set.pid));
     if (set.qp_type) statistics_ += fmt::format(" qp-type {}", rdma_qp_type_name(*set.qp_type));
-    for (const NamedValue& counter : set.counters) statistics_ += fmt::format(" {} {}", counter.name, counter.value);
+    for (const NamedValue& counter : set.counters) statistics_ += word_of(counter);
     statistics_ += fmt::format(" LQPN: <{}>\n", fmt::join(set.qpns, ","));
   }
 
@@ -200,7 +205,8 @@ class RdmaCapture {
       for (const RdmaMrStatistic& mr : statistics->objects) {
         Json entry = of_device(device);
         entry["mrn"] = mr.id;
-        for (const NamedValue& counter : mr.counters) entry[counter.name] = counter.value;
+        for (const NamedValue& counter : mr.counters)
+          if (!counter.malformed) entry[counter.name] = counter.value;
         mr_statistics_.push_back(std::move(entry));
       }
     }
