@@ -36,7 +36,10 @@ void capture_once(const Options& options) {
     leave(2);
   }
   fmt::print("{}: {} files", options.capture_target, report->files);
-  if (report->unreadable != 0) fmt::print(", {} more gave no text", report->unreadable);
+  if (report->unreadable != 0) {
+    fmt::print("; {} more are there but the kernel gave no text for them ({})", report->unreadable,
+               ::geteuid() == 0 ? "their drivers tell nothing now" : "root can read more of them");
+  }
   fmt::print(
       "\nAddresses, GUIDs, serial numbers, NQNs and names of hosts are replaced, also in names of devices (enx..., "
       "rocex...). Of IP addresses it stays which of them share a network and which are private, link-local or "

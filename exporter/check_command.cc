@@ -149,7 +149,9 @@ void check_once(const Options& options) {
     if (!sampled) refuse(sampled.error().message(), kMistake);
     verdict = std::move(sampled->verdict);
   }
-  if (!verdict->second_sample) notes.emplace_back("counters could not be compared with an earlier reading");
+  if (!verdict->second_sample)
+    notes.emplace_back(options.recorded() ? "a recording holds one reading: how counters move is not judged"
+                                          : "counters could not be compared with an earlier reading");
   const VerdictFilter filter{options.check_devices, options.check_only, options.check_classes};
   if (const auto device = unknown_device(*verdict, filter))
     refuse("--device: " + config::Problem{config::ticked(*device), "a device of this host or of the profile",
@@ -164,9 +166,10 @@ void profile_init(const Options& options) {
   quiet(options);
   auto sampled = sample(options, nullptr, true);
   if (!sampled) refuse(sampled.error().message(), 2);
-  std::string name = sampled->live            ? host_name()
-                     : options.replay.empty() ? "the tree " + options.sysfs
-                                              : "the recording " + options.replay;
+  std::string name = sampled->live             ? host_name()
+                     : options.demo            ? "the recording of the demonstration"
+                     : !options.replay.empty() ? "the recording " + options.replay
+                                               : "the tree " + options.sysfs;
   // It stands in a comment.
   std::replace_if(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
   const WrittenProfile written = write_profile(sampled->page, sampled->verdict, name);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "exporter/config/document.h"
+#include "exporter/config/foreign_file.h"
 #include "exporter/config/options.h"
 #include "exporter/config/setting.h"
 #include "exporter/config/yaml_tree.h"
@@ -46,10 +47,10 @@ class Reader {
 
   void read(const YamlNode& root) { read_mapping("", root); }
 
-  bool good() const { return findings_.empty(); }
+  bool good() const { return findings_.empty() && foreign_.empty(); }
   Options take() { return std::move(result_); }
 
-  std::string report() const { return findings_.report(); }
+  std::string report() const { return foreign_.empty() ? findings_.report() : foreign_.report(); }
 
  private:
   static void add_name(std::vector<std::string>& names, const std::string& name) {
@@ -90,6 +91,9 @@ class Reader {
         if (key.text == collector.name) return read_collector(collector, name, value);
       }
     }
+    // One key at the top may tell that the whole file is another's; what else it has says nothing then.
+    if (section.empty() && foreign_.empty())
+      if (auto other = config::foreign_file(key.text)) foreign_.add(key.line, name, std::move(*other));
     std::string what = "an unknown key";
     if (const std::string inside = glimpse(value); !inside.empty()) what += fmt::format(" (with `{}`)", inside);
     std::string meant = config::nearest(key.text, sections_.at(section));
@@ -170,6 +174,7 @@ class Reader {
   std::map<std::string, std::vector<std::string>> sections_;  // "" holds the top level
   std::vector<std::string> keys_;                             // with their sections
   config::Findings findings_;
+  config::Findings foreign_;  // at most one: the file is another's
 };
 
 tl::expected<Options, std::string> read_text(std::string_view text, const Options& options,

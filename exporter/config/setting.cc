@@ -115,7 +115,8 @@ constexpr Setting kSettings[] = {
      [](Options& o, std::string_view text) { return parse_switch(text, o.enable_lifecycle); },
      [](const Options& o) { return on_off(o.enable_lifecycle); }},
 
-    {"path.sysfs", "path.sysfs", Kind::kText, kSources, "DIR", "Mount point of sysfs.",
+    {"path.sysfs", "path.sysfs", Kind::kText, kSources, "DIR",
+     "Mount point of sysfs. With another than /sys nothing is asked by netlink or ioctl.",
      [](Options& o, std::string_view text) { return set_directory(text, "/sys", o.sysfs); },
      [](const Options& o) { return o.sysfs; }},
     {"path.procfs", "path.procfs", Kind::kText, kSources, "DIR",
@@ -193,7 +194,8 @@ constexpr Setting kSettings[] = {
      [](Options& o, std::string_view text) { return parse_switch(text, o.compat_node_infiniband); },
      [](const Options& o) { return on_off(o.compat_node_infiniband); }},
     {"hide-identity", "hide_identity", Kind::kSwitch, kGeneral, "",
-     "Leave GUIDs, addresses, peers and process names out of every page.",
+     "Leave GUIDs, boards, addresses, NQNs, peers and process names out of every page and the log; digests stand for "
+     "mounts and cgroups.",
      [](Options& o, std::string_view text) { return parse_switch(text, o.hide_identity); },
      [](const Options& o) { return on_off(o.hide_identity); }},
     {"config.file", "", Kind::kText, kGeneral, "FILE",
@@ -213,7 +215,7 @@ constexpr Setting kSettings[] = {
 };
 
 constexpr CommandFlag kCommandFlags[] = {
-    {"check", "format", "text|json|nagios|npd|tsv", "Form of the answer.", false,
+    {"check", "format", "text|json|nagios|npd|tsv", "Form of the answer. Default: text.", false,
      [](Options& o, std::string_view text) -> Outcome {
        if (!one_of(text, kCheckFormats)) return not_one_of(text, kCheckFormats);
        o.check_format = text;
@@ -231,11 +233,11 @@ constexpr CommandFlag kCommandFlags[] = {
      }},
     {"check", "no-daemon", "", "Read this host now instead of asking the running exporter.", false,
      [](Options& o, std::string_view text) { return parse_switch(text, o.check_without_daemon); }},
-    {"check", "window", "DURATION", "Time between the two readings where no exporter is asked: 1s to 10m.", false,
-     [](Options& o, std::string_view text) { return set_window(text, o.check_window); }},
+    {"check", "window", "DURATION", "Time between the two readings where no exporter is asked: 1s to 10m. Default: 2s.",
+     false, [](Options& o, std::string_view text) { return set_window(text, o.check_window); }},
     {"check", "advice", "", "Also run the checks that only advise. Implies --no-daemon.", false,
      [](Options& o, std::string_view text) { return parse_switch(text, o.check_advice); }},
-    {"metrics-reference", "format", "markdown|json", "Form of the reference.", false,
+    {"metrics-reference", "format", "markdown|json", "Form of the reference. Default: markdown.", false,
      [](Options& o, std::string_view text) -> Outcome {
        if (!one_of(text, kReferenceFormats)) return not_one_of(text, kReferenceFormats);
        o.reference_format = text;

@@ -13,7 +13,7 @@
 namespace roce {
 namespace {
 
-constexpr std::string_view kRunbooks = "packaging/docs/checks.md#";
+constexpr std::string_view kRunbooks = "checks.md#";
 constexpr std::size_t kMaxFindings = 200;  // of one check; the last of them stands for the rest
 constexpr double kActive = 4;
 constexpr double kOperational = 6;
@@ -40,10 +40,9 @@ bool decides(const SourceState& source) { return source.collector == "rdma_port"
 void report_failing_sources(CheckContext& context, const Verdict& verdict) {
   for (const SourceState& source : verdict.sources) {
     // What a recording does not hold has not failed.
-    if (source.ok || source.reason == to_string(ErrorKind::kNotRecorded)) continue;
+    if (source.ok || not_recorded(source)) continue;
     Finding& finding = context.report(source.device.empty() ? source.collector : source.collector + "/" + source.device,
-                                      source.reason);
-    if (!source.detail.empty()) finding.found += ": " + source.detail;
+                                      why_failing(source));
     if (decides(source)) finding.severity = Status::kUnknown;
   }
 }
@@ -125,10 +124,15 @@ void CheckContext::run(const Check& check) {
   // A source that failed leaves its part of the check open, and says so beside what the rest showed.
   if (std::all_of(verdict_.sources.begin(), verdict_.sources.end(), [](const SourceState& s) { return s.ok; })) return;
   const auto collectors = collectors_of(check);
-  for (const SourceState& source : verdict_.sources)
-    if (!source.ok && collectors.contains(source.collector))
-      verdict_.not_judged.push_back(
-          {std::string(check.id), source.device, fmt::format("source {} failed: {}", source.collector, source.reason)});
+  for (const SourceState& source : verdict_.sources) {
+    if (source.ok || !collectors.contains(source.collector)) continue;
+    // What was found of the whole device leaves nothing open.
+    if (!source.device.empty() && reported(source.device)) continue;
+    verdict_.not_judged.push_back({std::string(check.id), source.device,
+                                   not_recorded(source)
+                                       ? fmt::format("source {} is not in the recording", source.collector)
+                                       : fmt::format("source {} failed: {}", source.collector, source.reason)});
+  }
 }
 
 Finding& CheckContext::report(std::string object, std::string found) {

@@ -14,6 +14,7 @@
 #include <functional>
 #include <limits>
 
+#include "exporter/config/foreign_file.h"
 #include "exporter/config/text.h"
 #include "exporter/config/yaml_tree.h"
 #include "exporter/health/check.h"
@@ -159,7 +160,9 @@ class Reader {
         continue;
       }
       const auto at = std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.name == key.text; });
-      if (at == keys.end())
+      if (auto other = path.empty() ? config::foreign_file(key.text) : std::nullopt; other && at == keys.end())
+        add(key.line, full, std::move(*other));
+      else if (at == keys.end())
         add(key.line, full, {"an unknown key", config::either(views), config::nearest(key.text, names)});
       else
         at->read(value, full);

@@ -116,17 +116,13 @@ std::size_t count_of(const Verdict& verdict, Status severity) {
                                                 [&](const Finding& f) { return f.severity == severity; }));
 }
 
-std::size_t failing(const Verdict& verdict) {
-  return static_cast<std::size_t>(
-      std::count_if(verdict.sources.begin(), verdict.sources.end(), [](const SourceState& s) { return !s.ok; }));
-}
+constexpr std::string_view kNothingHere = "no RDMA device here; declare those that should be here in a profile";
 
 std::string headline(const Verdict& verdict) {
-  return fmt::format("{}: {} on {}, {} read{}", upper(to_string(verdict.status)),
+  if (nothing_here(verdict)) return fmt::format("OK: {}", kNothingHere);
+  return fmt::format("{}: {} on {}, {}", upper(to_string(verdict.status)),
                      verdict.findings.empty() ? "no finding" : plural(verdict.findings.size(), "finding"),
-                     plural(verdict.devices, "RDMA device"),
-                     plural(verdict.sources.size() - failing(verdict), "source"),
-                     failing(verdict) == 0 ? "" : fmt::format(", {} failing", failing(verdict)));
+                     plural(verdict.devices, "RDMA device"), sources_text(verdict));
 }
 
 // The first finding that makes the status, for formats with room for one.
@@ -190,9 +186,10 @@ std::string render_verdict_text(const Verdict& verdict, const std::vector<std::s
                           f.object.empty() ? f.id : fmt::format("{} on {}", f.id, f.object));
     out += wrapped("  ", f.summary);
     for (const auto& [lead, text] : {std::pair("  found:    ", &f.found), std::pair("  expected: ", &f.expected),
-                                     std::pair("  since:    ", &f.since), std::pair("  next:     ", &f.next_step),
-                                     std::pair("  more:     ", &f.runbook)})
+                                     std::pair("  since:    ", &f.since), std::pair("  next:     ", &f.next_step)})
       if (!text->empty()) out += wrapped(lead, *text);
+    // The document is installed with some packages only; the program has it always.
+    if (!f.runbook.empty()) out += wrapped("  more:     ", f.runbook + " (roce_exporter checks-reference)");
   }
   if (!verdict.waived.empty()) out += "\nWaived by the profile\n";
   for (const Waived& w : verdict.waived)
@@ -214,7 +211,9 @@ std::string render_verdict_nagios(const Verdict& verdict) {
   std::string line = fmt::format("ROCE {} - ", upper(to_string(verdict.status)));
   const std::string first = first_finding(verdict);
   const std::size_t findings = verdict.findings.size() - count_of(verdict, Status::kInfo);
-  if (first.empty())
+  if (nothing_here(verdict))
+    line += kNothingHere;
+  else if (first.empty())
     line += fmt::format("no finding on {}", plural(verdict.devices, "RDMA device"));
   else
     line += first;
@@ -225,7 +224,7 @@ std::string render_verdict_nagios(const Verdict& verdict) {
   return fmt::format(
       "{} | findings={} critical={} warning={} unknown={} failing_sources={} not_judged={} rdma_devices={}\n", line,
       findings, count_of(verdict, Status::kCritical), count_of(verdict, Status::kWarning),
-      count_of(verdict, Status::kUnknown), failing(verdict), verdict.not_judged.size(), verdict.devices);
+      count_of(verdict, Status::kUnknown), count_sources(verdict).failing, verdict.not_judged.size(), verdict.devices);
 }
 
 std::string render_verdict_npd(const Verdict& verdict) {

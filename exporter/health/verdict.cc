@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/health/verdict.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -71,6 +73,37 @@ std::optional<Status> parse_status(std::string_view text) {
 }
 
 Status worse(Status a, Status b) { return rank(a) < rank(b) ? b : a; }
+
+bool not_recorded(const SourceState& source) {
+  return !source.ok && source.reason == to_string(ErrorKind::kNotRecorded);
+}
+
+SourceCounts count_sources(const Verdict& verdict) {
+  SourceCounts counts;
+  for (const SourceState& source : verdict.sources)
+    ++(source.ok ? counts.read : not_recorded(source) ? counts.not_recorded : counts.failing);
+  return counts;
+}
+
+std::string sources_text(const Verdict& verdict) {
+  const SourceCounts counts = count_sources(verdict);
+  std::string text = fmt::format("{} source{} read", counts.read, counts.read == 1 ? "" : "s");
+  if (counts.failing != 0) text += fmt::format(", {} failing", counts.failing);
+  if (counts.not_recorded != 0) text += fmt::format(", {} not in the recording", counts.not_recorded);
+  return text;
+}
+
+std::string why_failing(const SourceState& source) {
+  // An error without a number of the kernel ends with its kind.
+  std::string_view detail = source.detail;
+  if (detail == source.reason) return source.reason;
+  if (const std::string end = ": " + source.reason; detail.ends_with(end)) detail.remove_suffix(end.size());
+  return detail.empty() ? source.reason : fmt::format("{}: {}", source.reason, detail);
+}
+
+bool nothing_here(const Verdict& verdict) {
+  return verdict.devices == 0 && verdict.status == Status::kOk && verdict.findings.empty();
+}
 
 void conclude(Verdict& verdict) {
   auto& findings = verdict.findings;

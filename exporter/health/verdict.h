@@ -30,7 +30,7 @@ struct Finding {
   std::string expected;
   std::string since;  // RFC 3339; empty when not known
   std::string next_step;
-  std::string runbook;  // path in the source tree and in the package's documents, with an anchor
+  std::string runbook;  // the section of the document that checks-reference writes: checks.md#ID
 };
 
 // A finding that the profile excuses for a time.
@@ -59,6 +59,22 @@ struct Verdict {
   std::size_t devices = 0;
   bool second_sample = true;  // false: no earlier page, so that movement of counters was not judged
 };
+
+// What became of the sources. A recording does not hold them all, which is no failure.
+struct SourceCounts {
+  std::size_t read = 0;
+  std::size_t failing = 0;
+  std::size_t not_recorded = 0;
+};
+SourceCounts count_sources(const Verdict& verdict);
+bool not_recorded(const SourceState& source);
+// "44 sources read, 1 failing"
+std::string sources_text(const Verdict& verdict);
+// Why a source fails, once: "io: mlx5_0: reads all ones".
+std::string why_failing(const SourceState& source);
+
+// Well, but only since there is nothing to judge.
+bool nothing_here(const Verdict& verdict);
 
 // Puts findings in order, worst first, and sets the status from them and the sources.
 void conclude(Verdict& verdict);

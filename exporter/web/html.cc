@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/web/html.h"
 
+#include <algorithm>
+
 namespace roce {
 
 std::string html_escape(std::string_view text) {
@@ -38,6 +40,18 @@ std::string html_escape(std::string_view text) {
 }
 
 std::string html_name(std::string_view name) { return "<bdi>" + html_escape(name) + "</bdi>"; }
+
+std::string html_long_name(std::string_view name) {
+  const std::size_t last = name.rfind(':') + 1;  // 0 where there is none
+  std::string out = "<bdi>";
+  std::string_view rest = name.substr(0, last);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find_first_of(":."), rest.size() - 1) + 1;
+    out += html_escape(rest.substr(0, end)) + "<wbr>";
+    rest.remove_prefix(end);
+  }
+  return out + "<span class=\"whole\">" + html_escape(name.substr(last)) + "</span></bdi>";
+}
 
 std::string shortened(std::string_view text, std::size_t limit) {
   std::size_t characters = 0;

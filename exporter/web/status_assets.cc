@@ -21,6 +21,7 @@ header{display:flex;flex-wrap:wrap;gap:.2rem 1rem;align-items:baseline;justify-c
 header nav a{margin-left:1rem}header nav a:first-child{margin-left:0}
 .note,.soft{color:var(--soft)}.note{font-size:.875rem}
 .bar{display:flex;flex-wrap:wrap;gap:.25rem .9rem;align-items:center;color:var(--soft);font-size:.875rem;margin:.5rem 0 0}
+.live{display:inline-flex;gap:.5rem;align-items:center}
 button{font:inherit;color:var(--text);background:var(--raised);border:1px solid var(--edge);border-radius:6px;padding:.15rem .7rem;min-height:1.75rem}
 .recording{border:1px dashed var(--edge);border-radius:8px;padding:.4rem .8rem;margin:.6rem 0 0}
 .verdict{display:flex;flex-wrap:wrap;gap:.3rem 1.4rem;align-items:center;border-radius:12px;border:2px solid;padding:.9rem 1.3rem;margin:.7rem 0 0}
@@ -28,9 +29,10 @@ button{font:inherit;color:var(--text);background:var(--raised);border:1px solid 
 .verdict .why{flex:1 1 20rem;color:var(--text)}.verdict .why strong{font-size:1.2rem;display:block;line-height:1.35}
 .verdict.critical{color:var(--bad);background:var(--bad-ground)}.verdict.warning{color:var(--warn);background:var(--warn-ground)}
 .verdict.ok{color:var(--good);background:var(--good-ground)}.verdict.unknown{color:var(--unknown);background:var(--unknown-ground)}
+.verdict.idle{color:var(--soft);background:var(--raised)}
 .lost .verdict{filter:grayscale(1)}
 .badge{display:inline-block;border:1px solid;border-radius:999px;font-size:.8rem;font-weight:650;line-height:1.35;padding:0 .6rem;white-space:nowrap}
-.badge.critical,.bad{color:var(--bad)}.badge.warning,.warn{color:var(--warn)}.badge.unknown{color:var(--unknown)}.badge.ok,.good{color:var(--good)}
+.badge.critical,.bad{color:var(--bad)}.badge.warning,.warn{color:var(--warn)}.badge.unknown,.doubt{color:var(--unknown)}.badge.ok,.good{color:var(--good)}
 .badge.info{color:var(--soft)}
 .findings{list-style:none;margin:0;padding:0;display:grid;gap:.7rem}
 .finding{border:1px solid var(--line);border-left:6px solid var(--edge);border-radius:8px;padding:.6rem 1rem .7rem}
@@ -45,7 +47,7 @@ th,td{text-align:left;vertical-align:top;padding:.4rem .8rem .4rem 0;border-bott
 thead th{font-size:.8rem;font-weight:600;color:var(--soft);white-space:nowrap}tbody th{font-weight:600}
 tbody tr.critical>:first-child{box-shadow:inset 4px 0 var(--bad);padding-left:.7rem}tbody tr.warning>:first-child{box-shadow:inset 4px 0 var(--warn);padding-left:.7rem}
 tbody tr.unknown>:first-child{box-shadow:inset 4px 0 var(--unknown);padding-left:.7rem}
-td .soft,th .soft{display:block;font-weight:400;font-size:.85rem}td.names{overflow-wrap:anywhere}
+td .soft,th .soft{display:block;font-weight:400;font-size:.85rem}td.names{overflow-wrap:anywhere}.whole{display:inline-block}
 .spark{display:block;width:7.2rem;height:1.75rem;overflow:visible}
 .spark .line{fill:none;stroke:var(--chart);stroke-width:1.5;vector-effect:non-scaling-stroke;stroke-linejoin:round;stroke-linecap:round}
 .spark .area{fill:var(--chart);opacity:.16}.spark .base{stroke:var(--line);stroke-width:1;vector-effect:non-scaling-stroke}
@@ -68,6 +70,7 @@ footer{margin-top:2.5rem;color:var(--soft);font-size:.875rem}
 .cards tbody tr.critical,.cards tbody tr.warning,.cards tbody tr.unknown{border-left-width:6px}
 .cards tbody tr.critical{border-left-color:var(--bad)}.cards tbody tr.warning{border-left-color:var(--warn)}.cards tbody tr.unknown{border-left-color:var(--unknown)}
 .cards tbody tr>:first-child{grid-column:1/-1;box-shadow:none!important;padding-left:0!important}
+.cards td.target{grid-column:1/-1}
 .cards td::before{content:attr(data-label);display:block;font-size:.8rem;color:var(--soft)}}
 @media(max-width:30rem){body{padding:.7rem .7rem 2rem}.verdict{padding:.7rem .9rem}.verdict .word{font-size:1.8rem}}
 @media(forced-colors:active){.picture rect,.picture .edge,.spark .line{stroke:CanvasText}.picture rect{fill:Canvas}.picture text{fill:CanvasText}}
@@ -83,14 +86,17 @@ const std::string_view kStatusScript = R"js(
   const button = document.createElement('button');
   const state = document.createElement('span');
   button.type = 'button';
-  bar.append(button, state);
+  const live = document.createElement('span');
+  live.className = 'live';
+  live.append(button, state);
+  bar.append(live);
   let stopped = false, wait = pause, timer = 0, lost = '';
   const clock = () => new Date().toLocaleTimeString();
   const show = (text, alarm) => { state.textContent = text; state.className = alarm ? 'bad' : ''; };
   const label = () => {
     button.textContent = stopped ? 'Go on' : 'Pause';
-    if (stopped) show('Not live');
-    else if (!lost) show('Live');
+    if (stopped) show('Not refreshed');
+    else if (!lost) show('Refreshed every 5 s');
   };
   const busy = part => {
     const selection = document.getSelection();

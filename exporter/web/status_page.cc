@@ -58,7 +58,10 @@ std::string share(double ratio) {
 
 std::string ago(std::chrono::seconds age) {
   if (age.count() < 2) return "now";
-  return age.count() < 120 ? fmt::format("{} s ago", age.count()) : fmt::format("{} min ago", age.count() / 60);
+  if (age < std::chrono::minutes(2)) return fmt::format("{} s ago", age.count());
+  if (age < std::chrono::hours(2)) return fmt::format("{} min ago", age.count() / 60);
+  return age < std::chrono::hours(48) ? fmt::format("{} h ago", age.count() / 3600)
+                                      : fmt::format("{} days ago", age.count() / 86400);
 }
 
 std::string utc(std::time_t time, const char* format) {
@@ -66,6 +69,38 @@ std::string utc(std::time_t time, const char* format) {
   char text[40];
   if (gmtime_r(&time, &parts) == nullptr) return {};
   return {text, std::strftime(text, sizeof text, format, &parts)};
+}
+
+// The one form of times on the page.
+std::string time_html(std::time_t time) {
+  return fmt::format("<time datetime=\"{}\">{} UTC</time>", utc(time, "%Y-%m-%dT%H:%M:%SZ"),
+                     utc(time, "%Y-%m-%d %H:%M:%S"));
+}
+
+// "since 2026-11-29 22:10:00 UTC (5 min ago)" of an RFC 3339 time.
+std::string since_html(const std::string& since, std::time_t now) {
+  std::tm parts{};
+  const char* end = ::strptime(since.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  if (end == nullptr || *end != '\0') return "since " + html_escape(since);
+  const std::time_t time = ::timegm(&parts);
+  return fmt::format("since {} ({})", time_html(time), ago(std::chrono::seconds(now - time)));
+}
+
+// Of text in the colour of a severity.
+std::string_view tone(Status severity) {
+  switch (severity) {
+    case Status::kOk:
+      return "good";
+    case Status::kWarning:
+      return "warn";
+    case Status::kCritical:
+      return "bad";
+    case Status::kUnknown:
+      return "doubt";
+    case Status::kInfo:
+      return "soft";
+  }
+  return "soft";
 }
 
 std::string_view mark(Status status) {
@@ -130,6 +165,7 @@ std::string told(const FindingGroup& group, bool details) {
 
 std::string headline(const StatusPage& status, const std::vector<FindingGroup>& groups) {
   if (!groups.empty()) return told(groups.front(), status.details);
+  if (nothing_here(status.verdict)) return "No RDMA device here";
   return status.verdict.status == Status::kOk ? "No findings" : "Nothing could be read to judge by";
 }
 
@@ -149,25 +185,28 @@ void append_verdict(std::string& out, const StatusPage& status, const std::vecto
   const std::string numbers = counts(verdict);
   fmt::format_to(
       std::back_inserter(out),
-      "<section id=\"verdict\" data-part class=\"verdict {0}\" aria-labelledby=\"word\" data-news=\"Verdict: "
+      "<section id=\"verdict\" data-part class=\"verdict {3}\" aria-labelledby=\"word\" data-news=\"Verdict: "
       "{0}. {1}\"><h2 class=\"word\" id=\"word\"><span class=\"hidden\">Verdict: </span>"
       "<span aria-hidden=\"true\">{2} </span>{0}</h2><div class=\"why\"><strong>{1}</strong>",
-      to_string(verdict.status), html_escape(head), mark(verdict.status));
+      to_string(verdict.status), html_escape(head), mark(verdict.status),
+      nothing_here(verdict) ? "idle" : to_string(verdict.status));
   // Others that are as bad are not to be found further down alone.
   for (std::size_t i = 1; i < groups.size() && i < kInBanner; ++i)
     if (groups[i].first->severity == groups.front().first->severity)
       fmt::format_to(std::back_inserter(out), "<strong>{}</strong>", html_escape(told(groups[i], status.details)));
   if (!numbers.empty()) fmt::format_to(std::back_inserter(out), "<p>Findings: {}</p>", numbers);
-  fmt::format_to(std::back_inserter(out), "<p class=\"soft\">{}, {} read{}</p></div></section>\n",
-                 counted(verdict.devices, "RDMA device", "RDMA devices"),
-                 counted(verdict.sources.size(), "source", "sources"),
+  if (nothing_here(verdict))
+    out += "<p>Declare those that should be here in a profile: one that is missing is told then.</p>";
+  fmt::format_to(std::back_inserter(out), "<p class=\"soft\">{}, {}{}</p></div></section>\n",
+                 counted(verdict.devices, "RDMA device", "RDMA devices"), sources_text(verdict),
                  verdict.second_sample ? "" : "; how counters move is judged from the second look on");
 }
 
-void append_object(std::string& out, const Finding& finding) {
+void append_object(std::string& out, const StatusPage& status, const Finding& finding) {
   fmt::format_to(std::back_inserter(out), "<li>{}: {}", html_name(finding.object), html_escape(finding.found));
   if (!finding.since.empty())
-    fmt::format_to(std::back_inserter(out), " <span class=\"soft\">since {}</span>", html_escape(finding.since));
+    fmt::format_to(std::back_inserter(out), " <span class=\"soft\">{}</span>",
+                   since_html(finding.since, status.wall_clock));
   out += "</li>";
 }
 
@@ -185,12 +224,12 @@ void append_findings(std::string& out, const StatusPage& status, const std::vect
       const std::size_t shown = std::min(groups[g].all.size(), kMaxObjects);
       // One line more than the fold would hide is no reason for a fold.
       const std::size_t open = shown <= kOpenObjects + 1 ? shown : kOpenObjects;
-      for (std::size_t i = 0; i < open; ++i) append_object(out, *groups[g].all[i]);
+      for (std::size_t i = 0; i < open; ++i) append_object(out, status, *groups[g].all[i]);
       out += "</ul>";
       if (open < shown) {
         fmt::format_to(std::back_inserter(out), "<details id=\"more-{}-{}\"><summary>{} more</summary><ul>",
                        html_escape(f.id), to_string(f.severity), groups[g].all.size() - open);
-        for (std::size_t i = open; i < shown; ++i) append_object(out, *groups[g].all[i]);
+        for (std::size_t i = open; i < shown; ++i) append_object(out, status, *groups[g].all[i]);
         out += "</ul></details>";
       }
       if (!f.next_step.empty())
@@ -276,7 +315,7 @@ void append_measure(std::string& out, std::string_view label, const Points& poin
   if (std::isnan(top)) top = most;
   out += chart(points, measure, top, now, alarming && most > 0);
   out += std::isnan(value) ? std::string("?") : text(value);
-  if (most > 0) fmt::format_to(std::back_inserter(out), "<span class=\"soft\">most {}</span>", text(most));
+  if (most > 0) fmt::format_to(std::back_inserter(out), "<span class=\"soft\">15 min peak {}</span>", text(most));
   out += "</td>";
 }
 
@@ -285,7 +324,7 @@ std::string_view row_class(const std::optional<Status>& trouble) { return troubl
 std::string link_state(const LinkView& link) {
   std::string text = fmt::format("<span class=\"{}\">{}</span>",
                                  link.up == true ? "good"
-                                 : link.trouble  ? "bad"
+                                 : link.trouble  ? tone(*link.trouble)
                                                  : "soft",
                                  html_escape(link.state));
   if (!link.reason.empty()) text += fmt::format("<span class=\"soft\">{}</span>", html_escape(link.reason));
@@ -395,9 +434,12 @@ void append_sessions(std::string& out, const StatusView& view) {
                    : session->good  ? ""
                                     : "warning",
                    html_name(session->name), html_escape(session->kind));
-    out += session->state.empty() ? std::string("<span class=\"soft\">–</span>")
-                                  : fmt::format("<span class=\"{}\">{}</span>", session->good ? "good" : "bad",
-                                                html_escape(session->state));
+    if (session->state.empty())
+      out += "<span class=\"soft\">not told</span>";
+    else
+      fmt::format_to(std::back_inserter(out), "<span class=\"{}\">{}</span>",
+                     session->good ? "good" : tone(session->trouble.value_or(Status::kWarning)),
+                     html_escape(session->state));
     if (session->trouble) out += " " + badge(*session->trouble);
     std::string over = session->link ? html_name(view.links[*session->link].name()) : std::string();
     if (!session->netdev.empty())
@@ -406,9 +448,9 @@ void append_sessions(std::string& out, const StatusView& view) {
     fmt::format_to(
         std::back_inserter(out),
         "</td><td role=\"cell\" class=\"names\" data-label=\"Peer\">{}</td><td role=\"cell\" data-label=\"Over\">"
-        "{}</td><td role=\"cell\" class=\"names\" data-label=\"Target\">{}</td></tr>\n",
-        html_name(session->peer), over.empty() ? "<span class=\"soft\">not known</span>" : over,
-        html_name(session->target));
+        "{}</td><td role=\"cell\" class=\"names target\" data-label=\"Target\">{}</td></tr>\n",
+        html_long_name(session->peer), over.empty() ? "<span class=\"soft\">not known</span>" : over,
+        html_long_name(session->target));
   }
   out += "</tbody></table>\n";
   if (all > shown.size()) fmt::format_to(std::back_inserter(out), "<p>{} more are left out.</p>\n", all - shown.size());
@@ -417,19 +459,17 @@ void append_sessions(std::string& out, const StatusView& view) {
 
 void append_sources(std::string& out, const StatusPage& status) {
   const auto& sources = status.verdict.sources;
-  const auto failing = static_cast<std::size_t>(
-      std::count_if(sources.begin(), sources.end(), [](const SourceState& s) { return !s.ok; }));
+  const std::size_t failing = count_sources(status.verdict).failing;
   append_section(out, "sources", "Sources", true);
-  fmt::format_to(std::back_inserter(out), "<p>{} read, {} failing, on {}.</p>\n", sources.size(), failing,
+  fmt::format_to(std::back_inserter(out), "<p>{}, on {}.</p>\n", sources_text(status.verdict),
                  counted(status.verdict.devices, "device", "devices"));
   if (failing != 0 && status.details) {
     out += "<ul>";
     std::size_t n = 0;
     for (const SourceState& source : sources) {
-      if (source.ok || ++n > kMaxObjects) continue;
-      fmt::format_to(std::back_inserter(out), "<li>{}{}{}: {}{}{}</li>", html_escape(source.collector),
-                     source.device.empty() ? "" : " of ", html_name(source.device), html_escape(source.reason),
-                     source.detail.empty() ? "" : ", ", html_escape(source.detail));
+      if (source.ok || not_recorded(source) || ++n > kMaxObjects) continue;
+      fmt::format_to(std::back_inserter(out), "<li>{}{}{}: {}</li>", html_escape(source.collector),
+                     source.device.empty() ? "" : " of ", html_name(source.device), html_escape(why_failing(source)));
     }
     out += "</ul>";
     if (failing > kMaxObjects)
@@ -493,11 +533,10 @@ std::string render_status_page(const StatusPage& status) {
   append_verdict(out, status, groups);
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(status.now - status.collected);
   const std::time_t collected = status.wall_clock - static_cast<std::time_t>(age.count());
-  fmt::format_to(
-      std::back_inserter(out),
-      "<div class=\"bar\" id=\"bar\"><span id=\"age\" data-part>Read {} <time datetime=\"{}\">({} UTC)</time>"
-      "</span><noscript>Load the page again to see what is new.</noscript></div>\n",
-      ago(age), utc(collected, "%Y-%m-%dT%H:%M:%SZ"), utc(collected, "%Y-%m-%d %H:%M:%S"));
+  fmt::format_to(std::back_inserter(out),
+                 "<div class=\"bar\" id=\"bar\"><span id=\"age\" data-part>Read {} ({})"
+                 "</span><noscript>Load the page again to see what is new.</noscript></div>\n",
+                 ago(age), time_html(collected));
   append_findings(out, status, groups);
   if (status.details) {
     const PageView page(status.batches);

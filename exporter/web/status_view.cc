@@ -85,6 +85,13 @@ void read_links(StatusView& view, const PageView& page, const Verdict& verdict) 
     link.function = page.find(metric::virtual_function_info, {{"device", link.device}}) != nullptr ||
                     page.find(metric::representor_info, {{"device", link.device}, {"port", link.port}}) != nullptr;
     link.trouble = trouble_of(verdict, {link.name(), link.device, link.netdev});
+    // Its driver tells what was there last.
+    if (const Series* lost = page.find(metric::pcie_device_lost, {{"device", link.device}});
+        lost && lost->value() == 1) {
+      link.reason = fmt::format("{} when it was lost", link.state);
+      link.state = "device lost";
+      link.up = false;
+    }
 
     std::string slot = link.device;
     if (const Series* info = page.find(metric::device_info, {{"device", link.device}})) {

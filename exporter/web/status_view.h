@@ -21,8 +21,8 @@ struct LinkView {
   std::string driver;
   std::string state = "unknown";  // in words
   std::string reason;             // why it is down, where something tells
-  std::optional<bool> up;
-  double rate = 0;  // bytes per second
+  std::optional<bool> up;         // false also where the device is lost, whatever its driver says
+  double rate = 0;                // bytes per second
   double mtu = 0;
   bool function = false;          // a virtual function or a representor: one of many
   std::optional<Status> trouble;  // worst finding about it

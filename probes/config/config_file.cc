@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "exporter/config/document.h"
+#include "exporter/config/foreign_file.h"
 #include "exporter/config/values.h"
 #include "probes/config/options.h"
 #include "probes/config/setting.h"
@@ -102,6 +103,9 @@ class Reader {
 
   void unknown(const std::string& name, const YamlNode& key, const YamlNode& value,
                const std::vector<std::string>& names) {
+    // Its own keys are no other's: of those that foreign_file() knows only a keys file comes here.
+    if (&names == &sections_.at(""))
+      if (auto other = config::foreign_file(key.text)) return findings_.add(key.line, name, std::move(*other));
     std::string what = "an unknown key";
     if (const std::string inside = config::glimpse(value); !inside.empty()) what += fmt::format(" (with `{}`)", inside);
     std::string meant = config::nearest(key.text, names);

@@ -54,16 +54,16 @@ std::vector<Flag> flags() {
        Kind::kList,
        "NAME",
        {},
-       "storage",
+       "Storage",
        "A namespace to read from: the name of its block device (nvme0n1) or its wwid, which stays when names change. "
        "Give "
        "it again for more, at most 16."},
-      {"interval", Kind::kText, "DURATION", {}, "storage", "Between two reads of a namespace, 100ms to 1m.", "1s"},
-      {"web.listen-address", Kind::kList, "ADDRESS", {}, "web", "Where to serve.", "127.0.0.1:14793"},
-      {"web.config.file", Kind::kText, "FILE", {}, "web", "TLS, client certificates and users, as for the exporter."},
-      {"path.sysfs", Kind::kText, "DIR", {}, "paths", "Where sysfs is.", "/sys"},
-      {"path.dev", Kind::kText, "DIR", {}, "paths", "Where the block devices are.", "/dev"},
-      {"log.level", Kind::kText, "LEVEL", {}, "log", "debug, info, warn or error.", "info"},
+      {"interval", Kind::kText, "DURATION", {}, "Storage", "Between two reads of a namespace, 100ms to 1m.", "1s"},
+      {"web.listen-address", Kind::kList, "ADDRESS", {}, "Web", "Where to serve.", "127.0.0.1:14793"},
+      {"web.config.file", Kind::kText, "FILE", {}, "Web", "TLS, client certificates and users, as for the exporter."},
+      {"path.sysfs", Kind::kText, "DIR", {}, "Where to read", "Where sysfs is.", "/sys"},
+      {"path.dev", Kind::kText, "DIR", {}, "Where to read", "Where the block devices are.", "/dev"},
+      {"log.level", Kind::kText, "LEVEL", {}, "General", "Least level to log: debug, info, warn or error.", "info"},
   };
 }
 

@@ -13,6 +13,9 @@ from harness import BUILD, ROOT, command, expect
 TOOL = os.path.join(ROOT, "tests", "dashboards", "status", "look.mjs")
 OUT = os.path.join(BUILD, "tests", "dashboards", "status")
 WIDTHS = {"desk": 1280, "phone": 390}
+LOST = os.path.join(ROOT, "tests", "cases", "KR-42-pcie-lost-device")
+WORDS = {"well": ("mlx5_3/1", "nvme7", "15 min peak"), "ill": ("mlx5_1/1", "the port is down", "warning", "ago)"),
+         "lost": ("device lost", "1 failing", "fell off its PCIe bus"), "none": ("No RDMA device here",)}
 
 
 def looks(jobs):
@@ -39,10 +42,12 @@ def wrong(facts):
 
 
 def check():
-    with tempfile.TemporaryDirectory(prefix="roce-status-") as top, e2e.Server(["--demo"]) as well:
+    with tempfile.TemporaryDirectory(prefix="roce-status-") as top, e2e.Server(["--demo"]) as well, e2e.Server([f"--replay={LOST}"]) as lost:
         trees.make(top, 2)
-        with e2e.Server([f"--path.sysfs={top}/sys", f"--path.procfs={top}/proc"]) as ill:
-            ill.get("/metrics")
+        os.makedirs(f"{top}/none/sys")
+        with e2e.Server([f"--path.sysfs={top}/sys", f"--path.procfs={top}/proc"]) as ill, e2e.Server([f"--path.sysfs={top}/none/sys"]) as none:
+            for server in (ill, lost, none):
+                server.get("/metrics")
             trees.write(f"{top}/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN")
             # Lines of the last minutes begin with the second point.
             for _ in range(2):
@@ -51,6 +56,8 @@ def check():
                     server.get("/metrics")
             urls = {"well": f"http://127.0.0.1:{well.port}/", "ill": f"http://127.0.0.1:{ill.port}/"}
             jobs = [job for host, url in urls.items() for job in all_ways(host, url)]
+            for host, server in (("lost", lost), ("none", none)):
+                jobs += [job for job in all_ways(host, f"http://127.0.0.1:{server.port}/") if job["script"] and not job["dark"]]
             # What is put in, and a word of what is said of it. The page's own policy forbids the first.
             seeds = [("fetch('http://127.0.0.2:9/').catch(() => 0)", "127.0.0.2"),
                      ("document.querySelector('h1').style = 'color: #777; background: #888'", "color-contrast"),
@@ -65,6 +72,6 @@ def check():
     for name, facts in found.items():
         expect(not wrong(facts), lambda n=name, f=facts: f"{n}:\n" + "\n".join(wrong(f)[:10]))
         expect(3 <= facts["reached"] < 200, f"{name}: the Tab key reaches {facts['reached']} things")
-        words = ("mlx5_3/1", "nvme7") if name.startswith("well") else ("mlx5_1/1", "the port is down", "warning")
+        words = WORDS[name.split("-")[0]]
         expect(all(w.lower() in facts["text"].lower() for w in words), f"{name}: does not say {words}: {facts['text'][:400]}")
     return f"{len(found)} views, {len(seeds)} seeds"

@@ -20,6 +20,19 @@ std::string controller_text(CheckContext& context, std::string_view controller) 
   return port.empty() ? std::string(controller) : fmt::format("{} ({})", controller, port);
 }
 
+// ", 3 of 4 paths to pool-b live": whether I/O goes on. Empty where the page does not tell.
+std::string other_paths(CheckContext& context, std::string_view subsystem) {
+  const Series* paths = context.page().find(metric::nvme_subsystem_paths, {{"subsystem", subsystem}});
+  const Series* live = context.page().find(metric::nvme_subsystem_paths_live, {{"subsystem", subsystem}});
+  if (subsystem.empty() || paths == nullptr || live == nullptr) return {};
+  const Series* info = context.page().find(metric::nvme_subsystem_info, {{"subsystem", subsystem}});
+  const std::string_view nqn = info == nullptr ? std::string_view() : info->label("nqn");
+  // Of an NQN the part after the last colon tells one pool from another.
+  const std::string_view name = nqn.empty() ? subsystem : nqn.substr(nqn.rfind(':') + 1);
+  return fmt::format(", {} of {} paths to {} live", short_number(live->value()), short_number(paths->value()),
+                     name.empty() ? subsystem : name);
+}
+
 bool over_fabrics(CheckContext& context, std::string_view controller) {
   return context.page().find(metric::nvme_controller_io_queues, {{"controller", controller}}) != nullptr;
 }
@@ -55,7 +68,9 @@ void nvme_path_lost(CheckContext& context) {
     std::string found = fmt::format("state {}", name);
     if (const Series* left =
             context.page().find(metric::nvme_controller_loss_timeout_remaining, {{"controller", controller}}))
-      found += fmt::format(", removed in {}", std::isinf(left->value()) ? "no time" : seconds_text(left->value()));
+      found += std::isinf(left->value()) ? ", the kernel never gives it up"
+                                         : fmt::format(", the kernel gives it up in {}", seconds_text(left->value()));
+    found += other_paths(context, state.label("subsystem"));
     context.report(controller_text(context, controller), found);
   }
   for (const Series& ana : context.of(metric::nvme_path_ana_state)) {

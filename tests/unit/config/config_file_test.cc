@@ -152,6 +152,12 @@ INSTANTIATE_TEST_SUITE_P(
             "1: key `alerts`: found an unknown key (with `threshold_type: velocty`)" + kTop +
                 "; and 2 more: line 3: key `colector.ethtool`: found an unknown key (with `enabled: true`); line 5: "
                 "key `log.levle`: found an unknown key (with `info`) (did you mean `level`?)"},
+        Bad{"OfTheProber", "log: {level: info}\ndevices: [mlx5_0]\npeers: {static: [a]}\nprobes: {interval: 1s}\n",
+            "3: key `peers`: found a configuration of roce_prober, allowed one of roce_exporter; did you mean "
+            "`roce_prober check-config`?"},
+        Bad{"KeysFile", "keys: [{id: 1, secret_file: a, not_after: 2027-06-30T00:00:00Z}]\n",
+            "1: key `keys`: found a keys file, which is checked through the configuration of roce_prober that names it "
+            "in keys_file, allowed a configuration file"},
         Bad{"RepeatedKey", "qp: {max: 1}\nlog: {level: info}\nqp: {max: 2}\n",
             "3: key `qp`: found it again (first in line 1), allowed each key once"},
         Bad{"RepeatedInnerKey", "log:\n  level: info\n  level: info\n",

@@ -478,6 +478,23 @@ std::vector<Look> looks() {
         {state("connecting"), queues + "4", nvme_link},
         "nvme0 (mlx5_0/1)",
         "connecting"},
+       {"nvme-path-lost",
+        "one of four",
+        {},
+        {state("connecting"), queues + "4",
+         R"(roce_nvme_controller_loss_timeout_remaining_seconds{controller="nvme0",subsystem="s0"} 521)",
+         R"(roce_nvme_subsystem_paths{subsystem="s0"} 4)", R"(roce_nvme_subsystem_paths_live{subsystem="s0"} 3)",
+         R"(roce_nvme_subsystem_info{subsystem="s0",nqn="nqn.2024-05.example:pool-b"} 1)"},
+        "nvme0",
+        "state connecting, the kernel gives it up in 521 s, 3 of 4 paths to pool-b live"},
+       {"nvme-path-lost",
+        "never given up",
+        {},
+        {state("connecting"), queues + "4",
+         R"(roce_nvme_controller_loss_timeout_remaining_seconds{controller="nvme0",subsystem="s0"} +Inf)",
+         R"(roce_nvme_subsystem_paths{subsystem="s0"} 1)", R"(roce_nvme_subsystem_paths_live{subsystem="s0"} 0)"},
+        "nvme0",
+        "state connecting, the kernel never gives it up, 0 of 1 paths to s0 live"},
        {"nvme-path-lost", "planned", {}, {state("deleting"), queues + "4"}, ""},
        {"nvme-path-lost", "live", {}, {state("live"), queues + "4"}, ""},
        {"nvme-path-lost",
@@ -748,6 +765,27 @@ TEST(JudgeTest, AFailingSourceLeavesItsChecksOpen) {
   bool open = false;
   for (const NotJudged& n : verdict.not_judged) open = open || n.id == "pcie-degraded";
   EXPECT_TRUE(open);
+}
+
+TEST(JudgeTest, WhatIsFoundOfAWholeDeviceIsNotOpenToo) {
+  Bench bench;
+  bench.sources = {{"rdma_port", "mlx5_0", true, "", ""},
+                   {"pcie", "mlx5_0", false, "io", "mlx5_0: reads all ones: io"},
+                   {"dcb", "eth0", false, "not_recorded", ""}};
+  bench.page({kUp, R"(roce_pcie_device_lost{device="mlx5_0"} 1)"});
+  const Verdict verdict = bench.judge();
+  ASSERT_EQ(verdict.findings.size(), 2U);
+  EXPECT_EQ(verdict.findings[0].id, "device-lost");
+  EXPECT_EQ(verdict.findings[0].runbook, "checks.md#device-lost");
+  EXPECT_EQ(verdict.findings[1].found, "io: mlx5_0: reads all ones") << "the kind once";
+  std::set<std::string> of_pcie;
+  for (const NotJudged& n : verdict.not_judged)
+    if (n.object == "mlx5_0")
+      of_pcie.insert(n.id);
+    else
+      EXPECT_EQ(n.reason, "source dcb is not in the recording");
+  EXPECT_TRUE(of_pcie.contains("pcie-degraded"));
+  EXPECT_FALSE(of_pcie.contains("device-lost"));
 }
 
 TEST(JudgeTest, WithoutTheStateOfAPortNothingIsKnown) {

@@ -37,10 +37,26 @@ TEST(RenderTest, TextFitsATerminalAndTellsEverything) {
     EXPECT_LE(end - begin, 80U) << text.substr(begin, end - begin);
   EXPECT_THAT(text, testing::StartsWith("CRITICAL: 2 findings on 2 RDMA devices, 1 source read, 1 failing\nnote: a "
                                         "note\n\nCRITICAL pause-storm on mlx5_0/1 priority 3\n"));
-  for (const char* part :
-       {"found:", "expected: below 50 %", "since:    2026-11-29T22:10:00Z", "next:     find who pauses",
-        "more:     doc#b", "rate on mlx5_1/1 until 2026-12-31: spare", "ecn on mlx5_0", "and 8 more"})
+  for (const char* part : {"found:", "expected: below 50 %", "since:    2026-11-29T22:10:00Z",
+                           "next:     find who pauses", "more:     doc#b (roce_exporter checks-reference)",
+                           "rate on mlx5_1/1 until 2026-12-31: spare", "ecn on mlx5_0", "and 8 more"})
     EXPECT_THAT(text, HasSubstr(part));
+}
+
+TEST(RenderTest, AHostWithoutRdmaIsNotCalledFit) {
+  Verdict v;
+  EXPECT_EQ(render_verdict_text(v, {}), "OK: no RDMA device here; declare those that should be here in a profile\n");
+  v.sources = {{"inventory", "", false, "denied", ""}};
+  conclude(v);
+  EXPECT_EQ(render_verdict_text(v, {}), "UNKNOWN: no finding on 0 RDMA devices, 0 sources read, 1 failing\n");
+}
+
+TEST(RenderTest, WhatARecordingDoesNotHoldHasNotFailed) {
+  Verdict v = sample();
+  v.sources.push_back({"dcb", "eth0", false, "not_recorded", ""});
+  EXPECT_THAT(render_verdict_text(v, {}),
+              HasSubstr("2 RDMA devices, 1 source read, 1 failing, 1 not in the recording\n"));
+  EXPECT_THAT(render_verdict_nagios(v), HasSubstr(" failing_sources=1 "));
 }
 
 TEST(RenderTest, ForeignBytesDoNotMoveTheCursor) {
@@ -82,7 +98,8 @@ TEST(RenderTest, NagiosIsOneLineWithData) {
           "; and 1 more | findings=2 critical=1 warning=1 unknown=0 failing_sources=1 not_judged=20 rdma_devices=2\n"));
   EXPECT_EQ(std::count(line.begin(), line.end(), '|'), 1);
   EXPECT_THAT(render_verdict_nagios(Verdict()),
-              testing::StartsWith("ROCE OK - no finding on 0 RDMA devices | findings=0 "));
+              testing::StartsWith(
+                  "ROCE OK - no RDMA device here; declare those that should be here in a profile | findings=0 "));
 }
 
 TEST(RenderTest, NpdIsShort) {

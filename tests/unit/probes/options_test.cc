@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "exporter/config/foreign_file.h"
+
 namespace roce::probe {
 namespace {
 
@@ -70,6 +72,16 @@ modules:
   EXPECT_TRUE(options->responds());
 }
 
+TEST(ProberConfig, WhatTheExporterTakesForOursIsOurs) {
+  for (const std::string key : {"probes", "responder", "keys_file", "exchange", "graph", "peers", "rails", "modules"}) {
+    EXPECT_TRUE(config::foreign_file(key)) << key;
+    const auto options = read((key + ": [[]]\n").c_str());
+    ASSERT_FALSE(options);
+    EXPECT_THAT(options.error(), testing::Not(testing::HasSubstr("unknown key"))) << key;
+  }
+  EXPECT_FALSE(config::foreign_file("web"));
+}
+
 struct Bad {
   const char* text;
   const char* problem;
@@ -85,6 +97,9 @@ INSTANTIATE_TEST_SUITE_P(
     All, BadProberConfig,
     testing::Values(
         Bad{"no_such_key: 1\n", "1: key `no_such_key`: found an unknown key (with `1`), allowed web,"},
+        Bad{"keys: [{id: 1, secret_file: a}]\n",
+            "1: key `keys`: found a keys file, which is checked through the configuration of roce_prober that names it "
+            "in keys_file, allowed a configuration file"},
         Bad{"probes: {intervall: 1s}\n", "1: key `probes.intervall`: found an unknown key (with `1s`), allowed"},
         Bad{"log:\n  level: debug\n  level: info\n",
             "3: key `log.level`: found it again (first in line 2), allowed each key once"},

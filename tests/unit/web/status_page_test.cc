@@ -37,7 +37,7 @@ class StatusPageTest : public testing::Test {
     f.found = "found " + id;
     f.expected = "expected";
     f.next_step = "next step";
-    f.runbook = "packaging/docs/checks.md#" + id;
+    f.runbook = "checks.md#" + id;
     verdict_.findings.push_back(std::move(f));
     conclude(verdict_);
   }
@@ -87,7 +87,7 @@ class StatusPageTest : public testing::Test {
 // one finds it.
 void expect_well_formed(std::string html) {
   for (const std::string_view asset : {kStatusStyle, kStatusScript}) html.replace(html.find(asset), asset.size(), "");
-  static const std::set<std::string> kVoid = {"meta", "link", "br", "img"};
+  static const std::set<std::string> kVoid = {"meta", "link", "br", "img", "wbr"};
   std::vector<std::string> open;
   std::multiset<std::string> ids;
   std::set<std::string> referred;
@@ -250,7 +250,7 @@ TEST_F(StatusPageTest, ChartsShowTheRing) {
   }
   const std::string html = page();
   expect_well_formed(html);
-  EXPECT_THAT(html, HasSubstr("1.0 Gb/s<span class=\"soft\">most 1.0 Gb/s</span>"));
+  EXPECT_THAT(html, HasSubstr("1.0 Gb/s<span class=\"soft\">15 min peak 1.0 Gb/s</span>"));
   EXPECT_THAT(html, HasSubstr("2.0 /s"));
   EXPECT_THAT(html, HasSubstr("class=\"spark alarm\""));
   EXPECT_THAT(html, HasSubstr("d=\"M114.0 2.0L116.0 2.0L118.0 2.0L120.0 2.0\""));
@@ -287,7 +287,60 @@ TEST_F(StatusPageTest, WithoutDetailsNothingOfTheHostIsNamed) {
 
 TEST_F(StatusPageTest, TellsAgeAndTime) {
   EXPECT_THAT(page(),
-              HasSubstr("Read 7 s ago <time datetime=\"2023-11-14T22:13:20Z\">(2023-11-14 22:13:20 UTC)</time>"));
+              HasSubstr("Read 7 s ago (<time datetime=\"2023-11-14T22:13:20Z\">2023-11-14 22:13:20 UTC</time>)"));
+}
+
+TEST_F(StatusPageTest, FindingsTellSinceWhenInTheSameForm) {
+  finding("port-down", Status::kCritical, "mlx5_1/1");
+  for (const auto& [since, text] :
+       {std::pair("2023-11-14T22:12:00Z",
+                  "<time datetime=\"2023-11-14T22:12:00Z\">2023-11-14 22:12:00 UTC</time> (87 s ago)"),
+        std::pair("2023-11-14T21:12:00Z", "21:12:00 UTC</time> (61 min ago)"),
+        std::pair("2023-11-14T12:12:00Z", "12:12:00 UTC</time> (10 h ago)"),
+        std::pair("2023-11-10T12:12:00Z", "12:12:00 UTC</time> (4 days ago)"),
+        std::pair("2023-11-14T22:12:00Zx", "since 2023-11-14T22:12:00Zx<")}) {
+    verdict_.findings.front().since = since;
+    EXPECT_THAT(page(), HasSubstr(text));
+  }
+}
+
+TEST_F(StatusPageTest, WithoutAnRdmaDeviceNothingIsPraised) {
+  verdict_.sources = {{"inventory", "", true, "", ""}};
+  const std::string html = page();
+  expect_well_formed(html);
+  EXPECT_THAT(html, AllOf(HasSubstr("class=\"verdict idle\""), HasSubstr("<strong>No RDMA device here</strong>"),
+                          Not(HasSubstr("No findings"))));
+}
+
+TEST_F(StatusPageTest, ALostDeviceIsNotActive) {
+  link("mlx5_0");
+  line("roce_pcie_device_lost{device=\"mlx5_0\"} 1");
+  verdict_.devices = 1;
+  verdict_.sources = {{"rdma_port", "mlx5_0", true, "", ""}, {"pcie", "mlx5_0", false, "io", "mlx5_0: all ones: io"}};
+  finding("device-lost", Status::kCritical, "mlx5_0");
+  const std::string html = page();
+  EXPECT_THAT(html,
+              HasSubstr("<span class=\"bad\">device lost</span><span class=\"soft\">active when it was lost</span>"));
+  EXPECT_THAT(html, HasSubstr("1 RDMA device, 1 source read, 1 failing"));
+  EXPECT_THAT(html, HasSubstr("io: mlx5_0: all ones</li>"));
+}
+
+TEST_F(StatusPageTest, OneSeverityHasOneColour) {
+  link("mlx5_0");
+  nvme("nvme0", "connecting", "mlx5_0");
+  finding("nvme-path-lost", Status::kWarning, "nvme0 (mlx5_0/1)");
+  EXPECT_THAT(page(), AllOf(HasSubstr("<span class=\"warn\">connecting</span> <span class=\"badge warning\">"),
+                            Not(HasSubstr("class=\"bad\""))));
+}
+
+TEST_F(StatusPageTest, ANameBreaksBeforeItsDistinguishingPart) {
+  EXPECT_EQ(html_long_name("nqn.2024-05.a<b:pool-b"),
+            "<bdi>nqn.<wbr>2024-05.<wbr>a&lt;b:<wbr><span class=\"whole\">pool-b</span></bdi>");
+  EXPECT_EQ(html_long_name("192.0.2.9"), "<bdi><span class=\"whole\">192.0.2.9</span></bdi>");
+  EXPECT_EQ(html_long_name("a:"), "<bdi>a:<wbr><span class=\"whole\"></span></bdi>");
+  link("mlx5_0");
+  nvme("nvme0", "live", "mlx5_0");
+  expect_well_formed(page());
 }
 
 TEST_F(StatusPageTest, PolicyAllowsExactlyTheStyleAndTheScriptOfThePage) {
