@@ -13,7 +13,7 @@
 namespace roce {
 namespace {
 
-constexpr std::string_view kRunbooks = "checks.md#";
+constexpr std::string_view kRunbooks = "packaging/docs/checks.md#";
 constexpr std::size_t kMaxFindings = 200;  // of one check; the last of them stands for the rest
 constexpr double kActive = 4;
 constexpr double kOperational = 6;

@@ -189,7 +189,8 @@ std::string render_verdict_text(const Verdict& verdict, const std::vector<std::s
                                      std::pair("  since:    ", &f.since), std::pair("  next:     ", &f.next_step)})
       if (!text->empty()) out += wrapped(lead, *text);
     // The document is installed with some packages only; the program has it always.
-    if (!f.runbook.empty()) out += wrapped("  more:     ", f.runbook + " (roce_exporter checks-reference)");
+    if (!f.runbook.empty())
+      out += wrapped("  more:     ", f.runbook.substr(f.runbook.rfind('/') + 1) + " (roce_exporter checks-reference)");
   }
   if (!verdict.waived.empty()) out += "\nWaived by the profile\n";
   for (const Waived& w : verdict.waived)

@@ -30,7 +30,7 @@ struct Finding {
   std::string expected;
   std::string since;  // RFC 3339; empty when not known
   std::string next_step;
-  std::string runbook;  // the section of the document that checks-reference writes: checks.md#ID
+  std::string runbook;  // path in the source tree, with an anchor
 };
 
 // A finding that the profile excuses for a time.

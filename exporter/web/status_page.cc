@@ -240,7 +240,7 @@ void append_findings(std::string& out, const StatusPage& status, const std::vect
                      "<details id=\"about-{0}-{1}\"><summary>Check {0}</summary><dl><dt>Expected</dt><dd>{2}</dd>"
                      "<dt>Kind</dt><dd>{3}</dd><dt>More</dt><dd>{4}</dd></dl></details>",
                      html_escape(f.id), to_string(f.severity), html_escape(f.expected), html_escape(f.finding_class),
-                     html_escape(f.runbook));
+                     html_escape(f.runbook.substr(f.runbook.rfind('/') + 1)));
     }
     out += "</li>\n";
   }

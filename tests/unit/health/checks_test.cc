@@ -776,7 +776,7 @@ TEST(JudgeTest, WhatIsFoundOfAWholeDeviceIsNotOpenToo) {
   const Verdict verdict = bench.judge();
   ASSERT_EQ(verdict.findings.size(), 2U);
   EXPECT_EQ(verdict.findings[0].id, "device-lost");
-  EXPECT_EQ(verdict.findings[0].runbook, "checks.md#device-lost");
+  EXPECT_EQ(verdict.findings[0].runbook, "packaging/docs/checks.md#device-lost");
   EXPECT_EQ(verdict.findings[1].found, "io: mlx5_0: reads all ones") << "the kind once";
   std::set<std::string> of_pcie;
   for (const NotJudged& n : verdict.not_judged)
