@@ -77,8 +77,10 @@ class RdmaGidCollector : public PortCollector {
         part.samples.add(metric::port_gid_routable_entries, {name, port.text, family}, routable[kind]);
     for (const auto& [kind, family] : kFamilies) {
       const auto found = first.find(kind);
-      if (found == first.end() && unknown[kind]) break;
-      if (found == first.end()) continue;
+      if (found == first.end()) {
+        if (unknown[kind]) break;
+        continue;
+      }
       part.samples.add(metric::port_gid_index, {name, port.text, found->second.second, family}, found->second.first);
       break;
     }

@@ -17,11 +17,9 @@ constexpr Check kChecks[] = {
     {"port-down", "fault", kWarning, "the port is down", "state active",
      "look at the link: ethtool NETDEV, ip link show NETDEV, the cable and the switch port",
      "Critical where storage sessions run over the port or its declared role is storage. Where the profile declares "
-     "the "
-     "ports of the device, it says which of them have to be up. Elsewhere those count that were: this program saw the "
-     "port active since the host began, or the kernel counted a link. A port that never had one was never cabled and "
-     "is "
-     "left alone, unless its device is declared for storage and has no other.",
+     "the ports of the device, it says which of them have to be up. Elsewhere those count that were: this program saw "
+     "the port active since the host began, or the kernel counted a link. A port that never had one was never cabled "
+     "and is left alone, unless its device is declared for storage and has no other.",
      "kernel: the port's state, its count of lost links and the carrier counts of its network device",
      "roce_port_state roce_port_info roce_port_link_downed_total roce_netdev_carrier_up_total "
      "roce_netdev_carrier_changes_total roce_netdev_operational_state",
@@ -29,8 +27,7 @@ constexpr Check kChecks[] = {
     {"link-flapping", "fault", kWarning, "the link goes up and down", "at most one loss of the link in ten minutes",
      "look at the optics and the cable: ethtool -m NETDEV; then the switch port's log",
      "Counted by the kernel or the device, so that a flap between two looks shows too; the greatest of the counts "
-     "tells. "
-     "Each flap costs RDMA connections their retries, and storage its paths.",
+     "tells. Each flap costs RDMA connections their retries, and storage its paths.",
      "kernel: carrier_down_count and carrier_changes (two a flap) of the network device; link_downed of the port",
      "roce_netdev_carrier_down_total roce_netdev_carrier_changes_total roce_port_link_downed_total",
      "roce_netdev_carrier_down_total roce_netdev_carrier_changes_total roce_port_link_downed_total", "",
@@ -56,8 +53,7 @@ constexpr Check kChecks[] = {
      "the rate of the other ports of the same card type",
      "look at the speed that the switch port offers, at FEC and the cable: ethtool NETDEV",
      "Compares active ports of the same card type and link layer on this host. A link that is slower on purpose "
-     "belongs "
-     "into the profile (rate), which then judges instead.",
+     "belongs into the profile (rate), which then judges instead.",
      "comparison within the host; no maximum of a port is told by any driver",
      "roce_port_rate_bytes_per_second roce_port_state roce_port_info roce_device_info", "", "rate",
      checks::rate_uneven},
@@ -77,15 +73,13 @@ constexpr Check kChecks[] = {
      "counters below their top", "clear the port's counters with the tool of the NIC's vendor, or reload the driver",
      "InfiniBand's classic error counters stick at 15, 255, 65535 or 2^32-1. What they should tell can no longer be "
      "seen: a quiet counter is then no proof of a quiet link. port_xmit_wait is left out: it is at its top on every "
-     "link "
-     "that was ever busy.",
+     "link that was ever busy.",
      "InfiniBand architecture, PortCounters", "roce_counter_support roce_netdev_statistic_support", "", "",
      checks::counter_saturated},
     {"pause-storm", "fault", kCritical, "pause stops traffic most of the time", "paused below 50 % of the time",
      "find who pauses: the switch's PFC counters of this port, then the port that it pauses for",
      "The switch does not let this host send. Storage on that priority, or with 802.3x pause all that the port "
-     "carries, "
-     "stands still and may time out. The NIC's own watchdog counts as well.",
+     "carries, stands still and may time out. The NIC's own watchdog counts as well.",
      "IEEE 802.1Qbb and 802.3x; pause time as the NIC measures it",
      "roce_pfc_pause_seconds_total roce_pause_seconds_total roce_pause_storms_total",
      "roce_pfc_pause_seconds_total roce_pause_seconds_total roce_pause_storms_total", "", checks::pause_storm},
