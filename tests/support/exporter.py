@@ -38,15 +38,10 @@ def preset_of(path):
 
 
 def environment(program, preload=None, extra=None):
-    """Environment for the program; a sanitizer's runtime has to come before a preloaded library."""
+    """Environment for the program; a sanitizer's runtime is part of it and comes before a preloaded library."""
     env = dict(os.environ, **SANITIZER_ENV)
     if preload:
-        runtime = {"asan": "libasan.so", "tsan": "libtsan.so"}.get(preset_of(program))
-        libraries = []
-        if runtime:
-            found = subprocess.run(["g++", f"-print-file-name={runtime}"], capture_output=True, text=True, check=True).stdout.strip()
-            libraries.append(os.path.realpath(found))
-        env["LD_PRELOAD"] = " ".join(libraries + [preload])
+        env["LD_PRELOAD"] = preload
     env.update(extra or {})
     return env
 

@@ -35,7 +35,7 @@ GUEST_PACKAGES = """
     nfs-kernel-server nfs-common open-iscsi python3-pyverbs
     libfmt9 libre2-9 libnl-3-200 libnl-genl-3-200 libnl-route-3-200 libfyaml0 libssl3 zlib1g
     libsystemd0 libprometheus-cpp-core1.0 libibverbs1 librdmacm1 libcurl4 libcap-ng0 libcrypt1 libarchive13
-    libprotobuf32 libasan8 libubsan1 libtsan2
+    libprotobuf32
 """.split()
 
 # Units that cost boot time and do nothing that a test wants to see. Without the udev trigger the

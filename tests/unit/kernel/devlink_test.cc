@@ -46,8 +46,8 @@ struct FakeKernel {
     Result<void> send(std::span<const std::byte> bytes) override {
       nlmsghdr header{};
       std::memcpy(&header, bytes.data(), sizeof header);
-      const auto put = [&](std::uint16_t type, const ByteVector& payload, std::uint16_t flags) {
-        replies_.push_back(made::message(type, payload, flags, header.nlmsg_seq));
+      const auto put = [&](std::uint16_t type, const ByteVector& payload, std::uint16_t message_flags) {
+        replies_.push_back(made::message(type, payload, message_flags, header.nlmsg_seq));
       };
       EXPECT_EQ(header.nlmsg_flags & NLM_F_DUMP, NLM_F_DUMP);
       if (header.nlmsg_type == GENL_ID_CTRL) {

@@ -384,7 +384,7 @@ TEST(EthtoolIoctl, AListThatChangesWhileItIsReadIsReadAgain) {
 
 TEST(EthtoolIoctl, AListThatGrowsIsReadAgainOnOldAndNewKernels) {
   for (const bool old_kernel : {false, true}) {
-    for (const std::uint32_t moment : {ETHTOOL_GSTRINGS, ETHTOOL_GSTATS}) {
+    for (const std::uint32_t moment : {std::uint32_t{ETHTOOL_GSTRINGS}, std::uint32_t{ETHTOOL_GSTATS}}) {
       FakeDriver driver;
       driver.old_kernel = old_kernel;
       driver.list = {{"a"}, {1}};

@@ -82,7 +82,7 @@ TEST(Packet, AnythingElseIsRefused) {
   EXPECT_EQ(read_packet(std::span(good).first(201), out), PacketFault::kLength);
   EXPECT_EQ(read_packet(std::span(good).first(127), out), PacketFault::kLength);
   EXPECT_EQ(read_packet({}, out), PacketFault::kLength);
-  for (const std::size_t at : {0, 1, 2, 3, 4}) {
+  for (std::size_t at = 0; at < 5; ++at) {
     auto bad = good;
     bad[at] ^= 1;
     EXPECT_EQ(read_packet(std::span(bad).first(200), out), PacketFault::kMagic) << at;
