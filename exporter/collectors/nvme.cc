@@ -74,7 +74,8 @@ struct ControllerFacts {
   std::optional<NvmeState> state;
   std::optional<std::uint64_t> cntlid;
   bool local = false;
-  bool path = false;  // carries I/O over a fabric
+  bool path = false;      // carries I/O over a fabric
+  bool unplaced = false;  // neither its transport nor its address tells whether it is one
   std::vector<PathFacts> paths;
 };
 
@@ -181,20 +182,27 @@ class NvmeCollector : public Collector {
       facts.state = NvmeState::kUnknown;  // an empty word is none that is known
     else
       unread(dir + "/state", state.error());
-    const auto transport = text(dir + "/transport");
+    const auto told_transport = read_attribute(dir + "/transport");
+    const auto transport = failures_.value(told_transport);
     if (!transport && !state && state.error().kind == ErrorKind::kAbsent) return std::nullopt;  // it went away
     facts.address = parse_nvme_address(text_or_empty(dir + "/address"));
     facts.local = transport ? *transport == "pcie" : !facts.address.pci_address.empty();
     facts.transport = transport.value_or(facts.local ? "pcie" : "");
     facts.nqn = text_or_empty(dir + "/subsysnqn");
     facts.type = type_of(facts, dir);
-    facts.path = !facts.local && facts.type != "discovery" && facts.type != "admin";
+    facts.unplaced = !transport && !has_address(facts.address);
+    if (facts.unplaced) tell(dir + "/transport", told_transport.error().kind);
+    facts.path = !facts.local && !facts.unplaced && facts.type != "discovery" && facts.type != "admin";
     facts.cntlid = number(dir + "/cntlid");
     if (facts.path && controller.unlisted) failures_.note(*controller.unlisted);
     if (facts.path)
       for (const NvmePath& path : controller.paths)
         if (auto found = read_path(path)) facts.paths.push_back(std::move(*found));
     return facts;
+  }
+
+  static bool has_address(const NvmeAddress& address) {
+    return !address.pci_address.empty() || !address.traddr.empty() || !address.host_traddr.empty();
   }
 
   // Kernels before 5.10 do not tell the type.
@@ -388,6 +396,7 @@ class NvmeCollector : public Collector {
       std::uint64_t all = 0;
       std::uint64_t live = 0;
       bool unread = false;
+      bool unplaced = false;
       std::set<std::string> namespaces;
     };
     std::map<std::string, Paths> subsystems;
@@ -404,6 +413,9 @@ class NvmeCollector : public Collector {
           1);
     }
     for (const ControllerFacts& facts : controllers) {
+      if (facts.unplaced)
+        if (const auto known = subsystems.find(facts.controller->subsystem); known != subsystems.end())
+          known->second.unplaced = true;
       if (!facts.path) continue;
       Paths& paths = subsystems[facts.controller->subsystem];
       ++paths.all;
@@ -412,8 +424,8 @@ class NvmeCollector : public Collector {
       for (const PathFacts& path : facts.paths) paths.namespaces.insert(path.name_space);
     }
     for (const auto& [name, paths] : subsystems) {
-      health.add(metric::nvme_subsystem_paths, {name}, paths.all);
-      if (!paths.unread) health.add(metric::nvme_subsystem_paths_live, {name}, paths.live);
+      if (!paths.unplaced) health.add(metric::nvme_subsystem_paths, {name}, paths.all);
+      if (!paths.unread && !paths.unplaced) health.add(metric::nvme_subsystem_paths_live, {name}, paths.live);
       // Without a subsystem's directory none need be known.
       if (!name.empty() || !paths.namespaces.empty())
         health.add(metric::nvme_subsystem_namespaces, {name}, static_cast<std::uint64_t>(paths.namespaces.size()));
@@ -447,7 +459,7 @@ class NvmeCollector : public Collector {
       }
     }
     for (const ControllerFacts& facts : controllers)
-      if (facts.path && facts.controller->unlisted)
+      if (facts.unplaced || (facts.path && facts.controller->unlisted))
         for (auto& [name, found] : namespaces)
           if (found.subsystem == facts.controller->subsystem) found.unlisted = true;
     for (const auto& [name, facts] : namespaces) {
