@@ -81,7 +81,7 @@ class CongestionControlCollector : public Collector {
       if (const auto on = read_u64(dir + "roce_np/enable/" + priority)) {
         ++told;
         notification = notification || *on != 0;
-      } else if (!silent || silent->kind == ErrorKind::kAbsent) {
+      } else if (!silent || silent->kind == ErrorKind::kAbsent || silent->kind == ErrorKind::kUnsupported) {
         silent = on.error();
       }
       if (const auto on = failures_.value(read_u64(dir + "roce_rp/enable/" + priority)))
@@ -90,12 +90,9 @@ class CongestionControlCollector : public Collector {
                          *on != 0);
     }
     // Off only where all of them say so. One that is empty, or not there beside others, is broken.
-    const bool none = told == 0 && silent && silent->kind == ErrorKind::kAbsent;
-    if (silent && !none) {
-      if (silent->kind == ErrorKind::kAbsent || silent->kind == ErrorKind::kUnsupported)
-        silent->kind = ErrorKind::kMalformed;
-      failures_.note(*silent);
-    }
+    if (silent && told > 0 && (silent->kind == ErrorKind::kAbsent || silent->kind == ErrorKind::kUnsupported))
+      silent->kind = ErrorKind::kMalformed;
+    if (silent) failures_.note(*silent);
     if (notification || (told > 0 && !silent))
       part.samples.add(metric::ecn_enabled, {netdev.device, netdev.port, netdev.name, "notification", ""},
                        notification);
