@@ -44,7 +44,12 @@ class RdmaGidCollector : public PortCollector {
       if (!text) failures.note(text.error());
       if (!number || !text) continue;
       const auto gid = parse_gid(*text);
-      if (!gid || gid_scope(*gid) == GidScope::kEmpty) continue;
+      if (!gid) {
+        failures.note(Error{ErrorKind::kMalformed, 0, dir + "/gids/" + index});
+        unknown[GidScope::kIpv4] = unknown[GidScope::kIpv6] = true;
+        continue;
+      }
+      if (gid_scope(*gid) == GidScope::kEmpty) continue;
       const auto type = read_attribute(dir + "/gid_attrs/types/" + index);
       const GidScope kind = gid_scope(*gid);
       // Kernels before 4.4 tell no type at all.
