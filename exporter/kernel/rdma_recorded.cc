@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <initializer_list>
 #include <iterator>
@@ -110,6 +111,11 @@ void read_qpns(std::string_view text, std::vector<std::uint32_t>& out) {
   }
 }
 
+// No counter is called by a number.
+bool begins_name(std::string_view word) {
+  return !word.empty() && (word[0] == '_' || std::isalpha(static_cast<unsigned char>(word[0])) != 0);
+}
+
 Result<void> add_record(std::string_view link, const Words& rest, RecordedStatistics& out) {
   const auto [device, port] = split_link(link);
   if (device.empty()) return fail(ErrorKind::kMalformed, "rdma statistic: no device");
@@ -133,6 +139,8 @@ Result<void> add_record(std::string_view link, const Words& rest, RecordedStatis
       if (!narrow(number)) return fail(ErrorKind::kMalformed, "rdma statistic: " + std::string(link));
       (name == "cntn" ? set.id : set.pid.emplace()) = *narrow(number);
       i += 2;
+    } else if (!begins_name(name)) {
+      ++i;  // what is left of a value that was none
     } else if (number) {
       counters.push_back({std::string(name), *number});
       i += 2;
@@ -140,7 +148,7 @@ Result<void> add_record(std::string_view link, const Words& rest, RecordedStatis
       ++i;  // the rest of a process name with blanks
     } else {
       // One that lost its value is lost alone: the next word is its value misspelt, unless it is a name with a value.
-      const bool next_is_name = value.empty() || (i + 2 < rest.size() && parse_u64(rest[i + 2]));
+      const bool next_is_name = value.empty() || (begins_name(value) && i + 2 < rest.size() && parse_u64(rest[i + 2]));
       counters.push_back({std::string(name), 0, true});
       i += next_is_name ? 1 : 2;
     }

@@ -290,6 +290,12 @@ TEST(RdmaStatisticText, CounterWithoutANumberIsLostAlone) {
     for (const NamedValue& counter : counters) EXPECT_EQ(counter.malformed, counter.name == "x") << text;
     for (const NamedValue& counter : counters) EXPECT_EQ(counter.value, counter.name == "x" ? 0U : 1U) << text;
   }
+  // Nor does it become a counter itself, whatever stands behind it.
+  const auto blanks = parse_rdma_statistic_text("link a/1 x 1x 345 y 1");
+  ASSERT_TRUE(blanks);
+  ASSERT_EQ(blanks->ports.at(0).counters.size(), 2U);
+  EXPECT_TRUE(blanks->ports.at(0).counters[0].malformed);
+  EXPECT_EQ(blanks->ports.at(0).counters[1].name, "y");
   const auto json = parse_rdma_statistic_json(R"([{"ifname":"a","port":1,"x":-1,"y":1}])");
   ASSERT_TRUE(json);
   EXPECT_TRUE(json->ports.at(0).counters.at(0).malformed);
