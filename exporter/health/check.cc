@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::string_view kRunbooks = "packaging/docs/checks.md#";
 constexpr std::size_t kMaxFindings = 200;  // of one check; the last of them stands for the rest
-constexpr double kActive = 4;
 constexpr double kOperational = 6;
 
 // Calls f for each word of a list separated by blanks.
@@ -35,7 +34,9 @@ const MetricDesc* find_metric(std::string_view name) {
 }
 
 // Without the state of its ports nothing can be said of a device.
-bool decides(const SourceState& source) { return source.collector == "rdma_port" || source.collector == "inventory"; }
+bool decides(const CheckContext& context, const SourceState& source) {
+  return source.collector == "inventory" || (source.collector == "rdma_port" && !context.tells_ports(source.device));
+}
 
 void report_failing_sources(CheckContext& context, const Verdict& verdict) {
   for (const SourceState& source : verdict.sources) {
@@ -43,7 +44,7 @@ void report_failing_sources(CheckContext& context, const Verdict& verdict) {
     if (source.ok || not_recorded(source)) continue;
     Finding& finding = context.report(source.device.empty() ? source.collector : source.collector + "/" + source.device,
                                       why_failing(source));
-    if (decides(source)) finding.severity = Status::kUnknown;
+    if (decides(context, source)) finding.severity = Status::kUnknown;
   }
 }
 
@@ -237,9 +238,11 @@ bool CheckContext::expects_port(const Series& state) const {
                       [&](const Series* s) { return had_link(*s) || carries_sessions(*s); });
 }
 
-bool CheckContext::failed(std::string_view collector, std::string_view device) const {
-  return std::any_of(verdict_.sources.begin(), verdict_.sources.end(), [&](const SourceState& source) {
-    return !source.ok && source.collector == collector && source.device == device;
+bool CheckContext::tells_ports(std::string_view device) const {
+  if (page_.with(metric::port_state, "device", device).empty()) return false;
+  const auto ports = page_.with(metric::port_info, "device", device);
+  return std::all_of(ports.begin(), ports.end(), [&](const Series* port) {
+    return page_.find(metric::port_state, {{"device", device}, {"port", port->label("port")}}) != nullptr;
   });
 }
 

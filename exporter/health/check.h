@@ -88,8 +88,8 @@ class CheckContext {
   bool had_link(const Series& state) const;
   // Whether that port should be up: it is declared, or, where nothing is declared of its device's ports, it was up.
   bool expects_port(const Series& state) const;
-  // Whether that source of the device gave no answer.
-  bool failed(std::string_view collector, std::string_view device) const;
+  // Whether the page tells the device's ports, each with its state.
+  bool tells_ports(std::string_view device) const;
   // Declared values of a device, if any.
   const DeviceExpectation* expected(std::string_view device) const;
   bool is_representor(const Series& series) const;

@@ -8,8 +8,6 @@
 namespace roce {
 namespace {
 
-constexpr double kActive = 4;
-
 // Position of a name in a comma-separated list; npos where it is not in it.
 std::size_t position(std::string_view list, std::string_view name) {
   for (std::size_t i = 0;; ++i) {

@@ -19,6 +19,8 @@
 
 namespace roce {
 
+inline constexpr double kActive = 4;  // of roce_port_state
+
 // One series of a page; valid as long as its batch.
 class Series {
  public:

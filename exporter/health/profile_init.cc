@@ -15,7 +15,6 @@
 namespace roce {
 namespace {
 
-constexpr double kActive = 4;
 constexpr double kBytesPerGigabit = 1e9 / 8;
 
 std::string quoted(std::string_view text) {
@@ -131,11 +130,14 @@ class Writer {
     constexpr std::string_view kIndent = "    ";
     if (!ports.empty() || doubt("ports", name) != nullptr)
       value(kIndent, "ports", name, "ports", fmt::format("[{}]", fmt::join(ports, ", ")));
-    else
+    else if (!context_.tells_ports(name)) {
+      ++out_.suspicious;
+      out_.text += "    # suspicious: the state of its ports could not be read\n";
+    } else
       out_.text += "    # ports: none had a link yet; not declared, each counts once it had one\n";
     if (const auto rate = same_on_active(metric::port_rate, name); rate && *rate > 0)
       value(kIndent, "rate", name, "rate", fmt::format("{:g}   # Gb/s", *rate / kBytesPerGigabit));
-    if (!active) out_.text += "    # no port is active: no rate\n";
+    if (!active && context_.tells_ports(name)) out_.text += "    # no port is active: no rate\n";
     if (const auto mtu = same_on_all(metric::netdev_mtu, name)) value(kIndent, "mtu", name, "mtu", short_number(*mtu));
     pcie(name, address);
     if (const Series* size = of_device(metric::pcie_max_read_request, name))

@@ -15,7 +15,6 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr double kActive = 4;
 constexpr double kBytesPerGigabit = 1e9 / 8;
 
 std::string_view state_text(double state) {

@@ -13,7 +13,6 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr double kActive = 4;
 constexpr double kGuidesLeast = 512;  // bytes of a read request below which every guide calls the link slow
 
 std::string link_text(const Series& link) {

@@ -78,6 +78,13 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"DeviceMissing", "mtu: 1500", {}, "device-missing", "0000:17:00.0", 0, "no such RDMA device"},
         Row{"PortThere", "ports: [1]", {kUp}, "port-down", "mlx5_0/1", 1},
         Row{"PortNotThere", "ports: [1, 2]", {kUp}, "port-down", "mlx5_0/2", 0, "no such port"},
+        Row{"PortsNotCollected", "ports: [1]", {}, "port-down", "mlx5_0/1", -1},
+        Row{"PortWithoutAState",
+            "ports: [1, 2]",
+            {kUp, R"(roce_port_info{device="mlx5_0",port="2"} 1)"},
+            "port-down",
+            "mlx5_0/2",
+            -1},
         Row{"RateMet", "rate: 200", {kUp, rate(200)}, "rate", "mlx5_0/1", 1},
         Row{"RateHigher", "rate: 200", {kUp, rate(400)}, "rate", "mlx5_0/1", 1},
         Row{"RateLower", "rate: 200", {kUp, rate(100)}, "rate", "mlx5_0/1", 0, "100 Gb/s"},
@@ -303,7 +310,12 @@ TEST(ExpectationsTest, PortsAreExpectedAsDeclaredElseWhereTheyHadALink) {
   EXPECT_EQ(ports_of("ports: [1, 3]", page), Found("mlx5_0/1", "1:0 3:1 "));
   EXPECT_EQ(ports_of("ports: []", page), Found("", ""));
   EXPECT_EQ(ports_of("ports: [3, 4]", page), Found("mlx5_0/4", "3:1 4:0 "));
-  EXPECT_EQ(ports_of("ports: [3, 4]", page, {{"rdma_port", "mlx5_0", false, "io", ""}}), Found("", "3:1 "));
+  // A failure that left each port its state hides none; where a port has no state, there may be more of them.
+  const std::vector<SourceState> failed{{"rdma_port", "mlx5_0", false, "io", ""}};
+  EXPECT_EQ(ports_of("ports: [3, 4]", page, failed), Found("mlx5_0/4", "3:1 4:0 "));
+  std::vector<std::string> unread = page;
+  unread.push_back(R"(roce_port_info{device="mlx5_0",port="5"} 1)");
+  EXPECT_EQ(ports_of("ports: [3, 4]", unread, failed), Found("", "3:1 "));
   // A storage device without any link is a fault; with one, its other ports may stay without a cable.
   EXPECT_EQ(ports_of("role: storage", {state(1, 1), state(2, 1)}).first, "mlx5_0/1 mlx5_0/2");
   EXPECT_EQ(ports_of("role: storage", {state(1, 1), state(2, 4)}).first, "");

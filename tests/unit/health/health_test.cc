@@ -212,6 +212,15 @@ TEST_F(HealthTest, ARecentVerdictIsRemembered) {
   EXPECT_FALSE(health.recent(std::chrono::seconds(5), now));
 }
 
+TEST_F(HealthTest, AProfileDoesNotTakeAnUnreadablePortForOneWithoutALink) {
+  tree_.add_port("mlx5_1", 1, "nonsense");
+  const Page now = page();
+  const WrittenProfile written = write_profile(now, judge(now, nullptr, nullptr, true), "node1");
+  EXPECT_THAT(written.text, HasSubstr("    # suspicious: the state of its ports could not be read"));
+  EXPECT_THAT(written.text, Not(HasSubstr("none had a link yet")));
+  EXPECT_GE(written.suspicious, 1U);
+}
+
 TEST_F(HealthTest, AWrittenProfileIsReadAndHoldsForThisHost) {
   gid("0000:0000:0000:0000:0000:ffff:c000:0201");
   // Ports that were never cabled.
