@@ -686,11 +686,13 @@ class Capturer {
       return folders && !S_ISREG(status.st_mode) ? make_empty(path) : Result<void>();
     if (seen_.contains(path)) return {};
     const auto content = read_file(source(path), kMaxFileSize);
-    if (!content) {
-      ++report_.unreadable;
-      return {};
-    }
-    return text_of(path, *content, holds);
+    if (content) return text_of(path, *content, holds);
+    ++report_.unreadable;
+    // In a replay too an empty file has no value, and a link to itself fails: without them the file would count as one
+    // that the kernel does not have.
+    if (content.error().kind == ErrorKind::kUnsupported) return text(path, "");
+    if (content.error().kind != ErrorKind::kIo || !seen_.insert(path).second) return {};
+    return sink_.link(path_out(path, names_), path_out(path, path.substr(path.rfind('/') + 1), names_));
   }
 
   // A device node, of which only counts that it is there.

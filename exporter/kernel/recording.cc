@@ -174,6 +174,7 @@ class Unpacker {
   // end or not: what is not there today may be tomorrow.
   Result<void> check(const Link& link) {
     const std::size_t slash = link.path.rfind('/');
+    if (link.target == link.path.substr(slash + 1)) return {};  // to itself: a file that could not be read
     std::string at = slash == std::string::npos ? std::string() : link.path.substr(0, slash);  // no links on it
     std::string way = link.target;
     int links = 1;

@@ -635,6 +635,29 @@ def capture_cases():
 CAPTURE_DIFFERS = {"KR-41-pcie-settings", "KR-42-pcie-lost-device", "PE-23-odd-text-in-labels"}
 
 
+def capture_unreadable():
+    """What could not be read is told by the replay as by the host: it is not taken for what the host does not have."""
+    library = cases.fault_library()
+    faults = {"mlx5_0/ports/1/rate": "EIO", "mlx5_0/ports/1/counters/port_rcv_errors": "EIO",
+              "mlx5_1/ports/1/counters/port_xmit_wait": "EINVAL"}
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        trees.make(f"{top}/tree", 2)
+        trees.write(f"{top}/faults", "".join(f"{path}\t{effect}\t-\n" for path, effect in faults.items()))
+        env = exporter.environment(exporter.binary(), library, {"FAULT_FS_RULES": f"{top}/faults", "FAULT_FS_ROOT": f"{top}/tree"})
+        pages = [call("print", f"--replay={top}/tree", env=env)]
+        for target in ("host.tar", "folder"):
+            code, _, err = call("capture", f"{top}/{target}", f"--replay={top}/tree", env=env)
+            expect(code == 0, err)
+            pages.append(call("print", f"--replay={top}/{target}"))
+        want = anonymous(values_of(pages[0][1]))
+        text = pages[0][1]
+        expect('roce_collector_failure{collector="rdma_port"' in text and 'counter="port_rcv_errors",state="failing"' in text, "the faults do not show")
+        for code, out, err in pages[1:]:
+            expect(code == 0, err)
+            got = anonymous(values_of(out))
+            expect(got == want, f"only on the host: {[w for w in want if w not in got][:4]}, only in the replay: {[g for g in got if g not in want][:4]}")
+
+
 def capture_names():
     """No name of a host or its peers gets into a recording, and the same name always becomes the same."""
     with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
@@ -979,6 +1002,7 @@ def rows():
         Row("SY-04-identities", "the start page tells no identities to other hosts", identities),
         Row("e2e-status-page", "the status page costs no collection and follows the host", status_page),
         Row("e2e-capture-cases", "a recording of each case gives the case's page", capture_cases),
+        Row("e2e-capture-unreadable", "what could not be read stays so in a recording", capture_unreadable),
         Row("e2e-capture-names", "names and secrets stay out of recordings", capture_names),
         Row("e2e-capture-devices", "devices whose names and paths hold addresses", capture_devices),
         Row("e2e-capture-host", "a recording of this host", capture_host),

@@ -131,6 +131,17 @@ TEST_F(RecordingTest, ALinkToNothingDoesNotGetOutEither) {
             "");
 }
 
+TEST_F(RecordingTest, AFileThatCouldNotBeReadIsALinkToItself) {
+  const auto recording =
+      Recording::unpack(tar_of({{"sys/a/state", AE_IFREG, "1"}, {"sys/a/rate", AE_IFLNK, "rate"}}), "x");
+  ASSERT_TRUE(recording) << recording.error().message();
+  const auto rate = read_attribute(recording->folder() + "/sys/a/rate");
+  ASSERT_FALSE(rate);
+  EXPECT_EQ(rate.error().kind, ErrorKind::kIo);
+  // Nothing leads over it.
+  EXPECT_THAT(why({{"rate", AE_IFLNK, "rate"}, {"l", AE_IFLNK, "rate/../x"}}), testing::HasSubstr("leads out"));
+}
+
 TEST_F(RecordingTest, NothingIsWrittenThroughALink) {
   const TempDirectory elsewhere;
   const std::string out = elsewhere.path().string();
