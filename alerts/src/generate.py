@@ -35,7 +35,7 @@ WATCHED = 'unless on (instance, device) last_over_time(roce_device_role_info{rol
 ACTIVE = "unless on (instance, device, port) (roce_port_state < 4)"
 TEXTS = {"host": "{{ or $labels.host $labels.instance }}",
          "port": "{{ $labels.device }}/{{ $labels.port }}",
-         "link": "{{ $labels.device }}/{{ $labels.port }} ({{ $labels.netdev }})"}
+         "link": "{{ $labels.device }}/{{ $labels.port }}{{ with $labels.netdev }} ({{ . }}){{ end }}"}
 PLACES = {
     # The host that serves the path, by the address that the controller has: what inhibition compares with an alert of
     # that host. It looks back, so that a lost scrape makes no other alert of this one.
