@@ -16,6 +16,7 @@
 #include "exporter/base/parse.h"
 #include "exporter/kernel/capture_sources.h"
 #include "exporter/kernel/files.h"
+#include "exporter/kernel/pci.h"
 #include "exporter/kernel/pseudonyms.h"
 #include "exporter/kernel/service_manager.h"
 
@@ -573,7 +574,10 @@ class Capturer {
     const std::string relative = "sys/" + path.substr(root->size() + 1);
     for (const std::string_view file : kPciFiles)
       ROCE_TRY_VOID(take(relative + "/" + std::string(file), Holds::kKernel));
-    return {};
+    const std::string config = relative + "/config";
+    if (!exists(source(config))) return {};
+    const auto excerpt = pci_config_excerpt(path);
+    return excerpt ? text(config, *excerpt) : unread(config, excerpt.error());
   }
 
   Result<void> module(std::string_view name) {
@@ -686,12 +690,15 @@ class Capturer {
       return folders && !S_ISREG(status.st_mode) ? make_empty(path) : Result<void>();
     if (seen_.contains(path)) return {};
     const auto content = read_file(source(path), kMaxFileSize);
-    if (content) return text_of(path, *content, holds);
+    return content ? text_of(path, *content, holds) : unread(path, content.error());
+  }
+
+  Result<void> unread(const std::string& path, const Error& error) {
     ++report_.unreadable;
     // In a replay too an empty file has no value, and a link to itself fails: without them the file would count as one
     // that the kernel does not have.
-    if (content.error().kind == ErrorKind::kUnsupported) return text(path, "");
-    if (content.error().kind != ErrorKind::kIo || !seen_.insert(path).second) return {};
+    if (error.kind == ErrorKind::kUnsupported) return text(path, "");
+    if (error.kind != ErrorKind::kIo || !seen_.insert(path).second) return {};
     return sink_.link(path_out(path, names_), path_out(path, path.substr(path.rfind('/') + 1), names_));
   }
 

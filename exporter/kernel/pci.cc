@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "exporter/base/parse.h"
 #include "exporter/kernel/files.h"
@@ -163,6 +164,30 @@ Result<PciConfig> read_pci_config(const std::string& function_path, const PciCon
   auto config = parse_pci_config(reader_of(fd, path), path);
   close(fd);
   return config;
+}
+
+Result<std::string> pci_config_excerpt(const std::string& function_path) {
+  constexpr std::array<std::pair<std::size_t, std::size_t>, 2> kMemory{{{0x10, 0x2c}, {0x30, 0x34}}};  // from, to
+  const std::string path = function_path + "/config";
+  const int fd = open_config(path);
+  if (fd < 0) return fail_errno(errno, path);
+  std::string excerpt;
+  const ReadConfig read = reader_of(fd, path);
+  const auto config = parse_pci_config(
+      [&](std::size_t offset, std::span<std::uint8_t> out) {
+        auto size = read(offset, out);
+        if (!size || *size == 0) return size;
+        excerpt.resize(std::max(excerpt.size(), offset + *size));
+        std::copy_n(out.begin(), *size, excerpt.begin() + static_cast<std::ptrdiff_t>(offset));
+        return size;
+      },
+      path);
+  close(fd);
+  if (!config) return tl::unexpected(config.error());
+  if (!config->lost)
+    for (const auto& [from, to] : kMemory)
+      std::fill_n(excerpt.begin() + static_cast<std::ptrdiff_t>(from), to - from, '\0');
+  return excerpt;
 }
 
 std::optional<std::uint64_t> parse_link_speed(std::string_view text) {

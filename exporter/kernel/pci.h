@@ -79,6 +79,11 @@ class PciConfigFiles {
 // that was plugged in anew is opened by its path.
 Result<PciConfig> read_pci_config(const std::string& function_path, const PciConfigFiles* opened);
 
+// What a recording needs of the file `config` of that function, so that read_pci_config() says of it the same: the
+// bytes that it reads, 0 between them and in the addresses of memory. As long as the file is for this process: 64 bytes
+// where the rest is denied.
+Result<std::string> pci_config_excerpt(const std::string& function_path);
+
 // "16.0 GT/s PCIe" and "8 GT/s" to transfers per second of one lane; nothing for "Unknown" and other texts.
 std::optional<std::uint64_t> parse_link_speed(std::string_view text);
 

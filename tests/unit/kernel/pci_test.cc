@@ -91,6 +91,36 @@ TEST(PciConfig, AllOnesAreALostDevice) {
   EXPECT_FALSE(parse(bytes)->lost);
 }
 
+TEST(PciConfigExcerpt, HoldsWhatIsReadAndNoAddressOfMemory) {
+  const TempTree tree;
+  std::vector<std::uint8_t> bytes = with_capability_list();
+  std::fill(bytes.begin() + 0x10, bytes.begin() + 0x2c, 0xee);  // where the device's memory is
+  bytes[0x30] = 0xee;
+  bytes[0x40] = 0x03;  // another capability, with what it holds: it is not read
+  bytes[0x41] = 0x60;
+  bytes[0x44] = 0xee;
+  bytes[0x60] = 0x10;
+  bytes[0x69] = 0x20;  // 512 bytes
+  bytes[0x6c] = 0x10;
+  bytes[0x90] = 0xee;
+  tree.write("a/config", std::string(bytes.begin(), bytes.end()));
+  const auto excerpt = pci_config_excerpt(tree.path("a"));
+  ASSERT_TRUE(excerpt);
+  EXPECT_EQ(excerpt->size(), 0x70U);
+  EXPECT_EQ(excerpt->find('\xee'), std::string::npos);
+  tree.write("b/config", *excerpt);
+  EXPECT_EQ(read_pci_config(tree.path("b"), nullptr)->settings->max_read_request, 512U);
+
+  // Denied beyond the header, and lost: so it stays.
+  tree.write("c/config", std::string(bytes.begin(), bytes.begin() + 64));
+  tree.write("d/config", *pci_config_excerpt(tree.path("c")));
+  EXPECT_EQ(read_pci_config(tree.path("d"), nullptr)->settings.error().kind, ErrorKind::kDenied);
+  tree.write("e/config", std::string(256, '\xff'));
+  tree.write("f/config", *pci_config_excerpt(tree.path("e")));
+  EXPECT_TRUE(read_pci_config(tree.path("f"), nullptr)->lost);
+  EXPECT_EQ(pci_config_excerpt(tree.path("none")).error().kind, ErrorKind::kAbsent);
+}
+
 // What was opened stays readable when its path no longer is; another function is opened by its path.
 TEST(PciConfigFiles, AnOpenedFileIsReadThroughWhatWasOpened) {
   const TempTree tree;
