@@ -104,7 +104,8 @@ class Worker {
     epoch_ = setup.epoch;
     keys_ = keys_of(setup);
     WorkerPorts ports{};
-    channel_ = rdma_create_event_channel();
+    // Without an address of its own there is nothing to call from, and to ask would load the RDMA core.
+    if (setup.listener_count > 0) channel_ = rdma_create_event_channel();
     if (channel_ != nullptr) {
       (void)fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
       for (std::uint32_t i = 0; i < std::min<std::size_t>(setup.listener_count, kMaxListeners); ++i)

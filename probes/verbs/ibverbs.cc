@@ -29,6 +29,7 @@ namespace {
 
 constexpr std::size_t kDummyBytes = 4096;
 constexpr const char* kDeviceNodes = "/dev/infiniband";
+constexpr std::string_view kDevices = "/sys/class/infiniband/";
 
 int errno_or(int fallback) { return errno != 0 ? errno : fallback; }
 
@@ -684,6 +685,9 @@ class IbVerbs final : public Verbs {
 
   Result<std::unique_ptr<Context>> open(const std::string& device) override {
     (void)watch();
+    // To ask libibverbs would load the RDMA core into a kernel that has none yet.
+    if (access((std::string(kDevices) + device).c_str(), F_OK) != 0)
+      return fail(ErrorKind::kAbsent, device + ": no such RDMA device", ENODEV);
     int count = 0;
     errno = 0;
     ibv_device** list = ibv_get_device_list(&count);
