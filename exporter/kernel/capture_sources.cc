@@ -346,8 +346,14 @@ std::vector<std::pair<std::string, std::string>> recorded_sources(const Host& ho
       if (const auto values = host.ethtool->standard_statistics(netdev))
         out.emplace_back(folder + "stats.json", ethtool_standard_statistics_json(name, *values));
     }
-    if (host.dcb && !netdev.empty())
-      if (const auto state = host.dcb->state(netdev)) out.emplace_back(folder + "dcb.json", dcb_json(*state));
+    if (host.dcb && !netdev.empty()) {
+      const auto state = host.dcb->state(netdev);
+      const auto kind = state ? ErrorKind::kIo : state.error().kind;
+      if (state)
+        out.emplace_back(folder + "dcb.json", dcb_json(*state));
+      else if (kind == ErrorKind::kUnsupported || kind == ErrorKind::kAbsent)  // as `dcb -j` prints it
+        out.emplace_back(folder + "dcb.json", "{}\n");
+    }
   }
   if (host.rdma) {
     auto rdma = RdmaCapture(*host.rdma, options, names).run();

@@ -12,6 +12,7 @@ from harness import ROOT, Row, expect
 from page import Page
 
 FOLDER = os.path.join(ROOT, "tests", "golden")
+RECORDINGS = os.path.join(ROOT, "tests", "recordings")  # made by the lab's rows named recording
 SAMPLER = "sampler"  # no collector: it reads between scrapes
 OWN = "exporter"  # metrics of the program itself: their values are checked where they have a meaning
 
@@ -90,28 +91,44 @@ def faults_of(case):
         return f.read()
 
 
+def differences(name, text):
+    """Between that golden file and what is there now; none after --update."""
+    path = os.path.join(FOLDER, name)
+    if text:
+        cases.promtool_accepts(text)
+    found = None
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            found = f.read()
+    if os.environ.get("ROCE_UPDATE_GOLDEN") == "1":
+        if text:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+        elif found is not None:
+            os.remove(path)
+        return []
+    if (found or "") == text:
+        return []
+    return list(difflib.unified_diff((found or "").split("\n"), text.split("\n"), f"golden/{name}", "now", lineterm="", n=1))
+
+
 def run(case):
     owner = collectors()
-    update = os.environ.get("ROCE_UPDATE_GOLDEN") == "1"
-    differences = []
-    for name, text in pages(case, owner):
-        path = os.path.join(FOLDER, name)
-        if text:
-            cases.promtool_accepts(text)
-        found = None
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as f:
-                found = f.read()
-        if update:
-            if text:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                with open(path, "w", encoding="utf-8") as f:
-                    f.write(text)
-            elif found is not None:
-                os.remove(path)
-        elif (found or "") != text:
-            differences += difflib.unified_diff((found or "").split("\n"), text.split("\n"), f"golden/{name}", "now", lineterm="", n=1)
-    expect(not differences, lambda: "\n".join(differences[:60]))
+    found = [line for name, text in pages(case, owner) for line in differences(name, text)]
+    expect(not found, lambda: "\n".join(found[:60]))
+
+
+def recordings():
+    return sorted(n[:-len(".tar.gz")] for n in os.listdir(RECORDINGS) if n.endswith(".tar.gz"))
+
+
+def run_recording(name):
+    """The whole page of a machine of the lab."""
+    code, out, err = exporter.call("print", f"--replay={RECORDINGS}/{name}.tar.gz")
+    expect(code == 0, err)
+    found = differences(f"recordings/{name}.prom", stable(Page(out), collectors()))
+    expect(not found, lambda: "\n".join(found[:60]))
 
 
 def complete():
@@ -123,6 +140,8 @@ def complete():
         for name in files:
             collector = os.path.basename(folder)
             stem = name[: -len(".prom")]
+            if collector == "recordings" and stem in recordings():
+                continue
             if (collector not in owner.values() and collector != "node_infiniband") or not (stem in known or stem[:-3] in known):
                 wrong.append(f"{collector}/{name}")
             with open(os.path.join(folder, name), encoding="utf-8") as f:
@@ -143,5 +162,6 @@ roce_completion_flush_errors_total roce_counter_support roce_counters""".split()
 
 def rows():
     found = [Row(f"golden-{c.name}", "page per collector", lambda c=c: run(c)) for c in cases.all_cases() if mode_of(c)]
+    found += [Row(f"golden-recording-{n}", "page of a recorded machine", lambda n=n: run_recording(n)) for n in recordings()]
     found.append(Row("golden-complete", "every file belongs to a case, the core families are held", complete, alone=True))
     return found

@@ -44,7 +44,7 @@ ALL = [
     Group("lab", "real kernels: soft-RoCE and simulated RNICs in virtual machines", plan.rows, finish=core.clean_up),
     Group("lab-sanitizers", "the lab again with the program under ASan+UBSan and TSan", plan.sanitizer_rows, finish=core.clean_up),
     Group("lab-probes", "probes between two virtual machines", plan.probe_rows, finish=core.clean_up),
-    Group("lab-check", "check and the status page on the lab's faults", plan.check_rows, finish=core.clean_up),
+    Group("lab-check", "check and the status page on the lab's faults", plan.check_rows, prepare=dashboards.install, finish=core.clean_up),
     Group("lab-pages", "the lab's faults through Prometheus and Alertmanager to the receiver, and the boards on them", plan.page_rows, finish=core.clean_up),
     Group("bench", "cost of a scrape", bench.rows),
 ]

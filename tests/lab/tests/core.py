@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exporter on real kernels: two machines of the lab with soft-RoCE and simulated RNICs."""
+import base64
 import concurrent.futures
 import json
 import os
@@ -36,6 +37,20 @@ def inside(node, script, timeout=120, check=True):
 
 def rnic(node, *words):
     return lab("rnic", node, *words)
+
+
+def recording(node):
+    """What `capture` makes of that machine, packed; it stays there as /run/it.tar."""
+    return base64.b64decode(inside(node, "rm -f /run/it.tar; /run/roce/roce_exporter capture /run/it.tar > /dev/null && gzip -9c /run/it.tar | base64 -w0"))
+
+
+def keep_recording(name, packed):
+    """For tests/recordings, when these are made anew."""
+    path = os.path.join(BUILD, "tests", "recordings", f"{name}.tar.gz")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(packed)
+    return path
 
 
 _urls = {}
@@ -500,6 +515,7 @@ def host_without_rdma(kernel):
         expect(len(said) == 1, f"said {len(said)} times: {log}")
         worse = [l for l in log if re.search(r"level=(warn|error)", l)]
         expect(not worse, f"{worse}")
+        keep_recording("no-rdma", recording(1))
     finally:
         lab("down")
 
