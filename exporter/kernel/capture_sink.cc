@@ -135,9 +135,8 @@ class TarSink : public CaptureSink {
       if (fd_ < 0) return fail_errno(errno, target_);
       return part_;
     }));
-    // Names are bytes, as they are to the kernel.
-    if (tar_ == nullptr || archive_write_set_format_pax_restricted(tar_) != ARCHIVE_OK ||
-        archive_write_set_options(tar_, "hdrcharset=BINARY") != ARCHIVE_OK ||
+    // Names are bytes, as they are to the kernel. (What pax says of that makes tar complain of each file.)
+    if (tar_ == nullptr || archive_write_set_format_gnutar(tar_) != ARCHIVE_OK ||
         archive_write_open_fd(tar_, fd_) != ARCHIVE_OK)
       return failed();
     return {};
