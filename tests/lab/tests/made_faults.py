@@ -63,6 +63,7 @@ def well(root):
         ecn(root, device)
     mountstats(root, 1000, 1000, 0)
     nvidia_fs(root, 12)
+    trees.write(os.path.join(root, "profile.yml"), "devices:\n  - pci_address: \"0000:01:00.0\"\n  - pci_address: \"0000:01:01.0\"")
 
 
 def all_ones(root):
@@ -72,17 +73,27 @@ def all_ones(root):
             trees.write(os.path.join(path, name), str(2**64 - 1))
 
 
+def missing(root):
+    os.remove(os.path.join(root, "sys", "class", "infiniband", DEVICE))
+
+
+def firmware(root):
+    trees.write(os.path.join(root, "sys", "class", "infiniband", DEVICE, "fw_ver"), "28.39.1002")
+
+
 FAULTS = {
+    "F21": missing,
     "F24": lambda root: ecn(root, DEVICE, off=(3,)),
     "F35": lambda root: configuration(root, DEVICE, 128),
     "F40": all_ones,
+    "F43": firmware,
     "F44": lambda root: mountstats(root, 2000, 2400, 9),
     "F45": lambda root: nvidia_fs(root, 340),
 }
 
 
 def page(root):
-    code, out, err = exporter.call("print", f"--path.sysfs={root}/sys", f"--path.procfs={root}/proc")
+    code, out, err = exporter.call("print", f"--path.sysfs={root}/sys", f"--path.procfs={root}/proc", f"--profile.file={root}/profile.yml")
     expect(code == 0, err)
     return Page(out)
 
