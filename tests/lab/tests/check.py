@@ -115,20 +115,36 @@ ip -o address show up | awk '{sub("/.*", "", $4); print $4}'
 NOBODY = {"00:00:00:00:00:00", "0000:0000:0000:0000", "127.0.0.1", "::1"}
 
 
-def recording(tag):
-    core.inside(1, SECRETS)
+def forms(word):
+    """The ways in which a recording could hold it: a hardware address also in a GID, an IP address in hexadecimal."""
+    yield word
+    if re.fullmatch("(..:){5}..", word):
+        octets = word.split(":")
+        yield "".join(octets)
+        for first in (octets[0], f"{int(octets[0], 16) ^ 2:02x}"):
+            yield f"{first}{octets[1]}:{octets[2]}ff:fe{octets[3]}:{octets[4]}{octets[5]}"
+    elif re.fullmatch("(....:){3}....", word):
+        yield word.replace(":", "")
+    elif re.fullmatch(r"(\d+\.){3}\d+", word):
+        octets = [f"{int(n):02x}" for n in word.split(".")]
+        yield f"{octets[0]}{octets[1]}:{octets[2]}{octets[3]}"
+        yield "".join(reversed(octets)).upper()
+
+
+def recording(tag, node):
+    core.inside(node, SECRETS)
     try:
-        known = {w for w in core.inside(1, IDENTITIES + "true").split() if len(w) >= 6} - NOBODY
-        known |= {w.replace(":", "") for w in known if re.fullmatch("(..:){5}..|(....:){3}....", w)}
-        known |= {"kittiwake", "hunter2", "DHHC"}
-        page = core.inside(1, f"{PROGRAM} print")
-        packed = core.recording(1)
-        core.inside(1, f"rm -rf /run/it; {PROGRAM} capture /run/it > /dev/null && tar -C /run/it -cf /run/folder.tar .")
-        core.inside(1, "grep -aq sys/class/infiniband /run/folder.tar")
-        told = core.inside(1, "for w in " + " ".join(f"'{w}'" for w in sorted(known)) + "; do ! grep -aqiF -e $w /run/it.tar /run/folder.tar || echo $w; done").split()
+        known = {w for w in core.inside(node, IDENTITIES + "true").split() if len(w) >= 6} - NOBODY
+        for kind in ["(..:){5}..", "(....:){3}....", r"(\d+\.){3}\d+"] + ["nqn"] * (node == 1):  # else there would be nothing to find
+            expect(any(re.match(kind, w) for w in known), f"no {kind} in {known}")
+        known = {form for word in known for form in forms(word)} | {"kittiwake", "hunter2", "DHHC"}
+        page = core.inside(node, f"{PROGRAM} print")
+        packed = core.recording(node)
+        core.inside(node, f"rm -rf /run/it; {PROGRAM} capture /run/it > /dev/null && tar -C /run/it -cf /run/folder.tar . && grep -aq sys/class/infiniband /run/folder.tar")
+        told = core.inside(node, "for w in " + " ".join(f"'{w}'" for w in sorted(known)) + "; do ! grep -aqiF -e $w /run/it.tar /run/folder.tar || echo $w; done").split()
         expect(not told, f"the recording holds {told}")
     finally:
-        core.inside(1, NO_SECRETS, check=False)
+        core.inside(node, NO_SECRETS.replace("node1", f"node{node}"), check=False)
     path = core.keep_recording(tag, packed)
     code, again, err = exporter.call("print", f"--replay={path}")
     expect(code == 0, err)
@@ -203,5 +219,6 @@ def rows(tag, full_only=False):
         return Row(f"{tag}-{name}", what, run, full_only=full_only, alone=True)
     return ([row("healthy", "check finds nothing on a healthy lab", lambda: [healthy(n) for n in (1, 2)] and None),
              row("alone", "check without a running exporter", alone),
-             row("recording", "a recording names nobody, and its replay shows the machine", lambda: recording(tag))]
+             row("recording", "a recording names nobody, and its replay shows the machine", lambda: recording(tag, 1)),
+             row("recording-target", "the same of the storage target", lambda: recording(f"{tag}-target", 2))]
             + [row(f, f"check calls fault {f} {c}", lambda f=f, c=c, w=w, t=t: fault(f, c, w, t)) for f, c, w, t in FAULTS])
