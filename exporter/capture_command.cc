@@ -41,7 +41,8 @@ void capture_once(const Options& options) {
                ::geteuid() == 0 ? "their drivers tell nothing now" : "root can read more of them");
   }
   fmt::print(
-      "\nAddresses, GUIDs, serial numbers, NQNs and names of hosts are replaced, also in names of devices (enx..., "
+      "\nAddresses, GUIDs, serial numbers, NQNs, names of hosts, processes and cgroups are replaced, also in names of "
+      "devices (enx..., "
       "rocex...). Of IP addresses it stays which of them share a network and which are private, link-local or "
       "multicast; all others become 240/4 and 3fff::/20. Other names of devices, drivers and modules, versions and "
       "counters are as they are: look through the recording before it leaves your hands.\n");

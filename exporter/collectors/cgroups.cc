@@ -7,9 +7,9 @@
 
 #include "exporter/catalog/catalog.h"
 #include "exporter/collectors/hidden_name.h"
-#include "exporter/collectors/rdma_holders.h"
 #include "exporter/kernel/cgroup.h"
 #include "exporter/kernel/files.h"
+#include "exporter/kernel/rdma_holders.h"
 
 namespace roce {
 namespace {

@@ -2,8 +2,8 @@
 #include "exporter/collectors/process_cgroups.h"
 
 #include "exporter/catalog/catalog.h"
-#include "exporter/collectors/rdma_holders.h"
 #include "exporter/kernel/process.h"
+#include "exporter/kernel/rdma_holders.h"
 
 namespace roce {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "exporter/catalog/catalog.h"
 #include "exporter/collectors/failure_note.h"
-#include "exporter/collectors/rdma_holders.h"
 #include "exporter/kernel/process.h"
+#include "exporter/kernel/rdma_holders.h"
 #include "exporter/kernel/service_manager.h"
 
 namespace roce {

@@ -14,10 +14,13 @@
 #include <utility>
 
 #include "exporter/base/parse.h"
+#include "exporter/kernel/capture_processes.h"
 #include "exporter/kernel/capture_sources.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/pci.h"
+#include "exporter/kernel/process.h"
 #include "exporter/kernel/pseudonyms.h"
+#include "exporter/kernel/rdma_holders.h"
 #include "exporter/kernel/service_manager.h"
 
 namespace roce {
@@ -25,6 +28,7 @@ namespace {
 
 constexpr std::size_t kMaxFileSize = std::size_t{8} << 20;
 constexpr int kMaxLinks = 16;  // on the way to one file
+constexpr std::string_view kCgroups = "sys/fs/cgroup/";
 
 // What a file holds, so that its text can be rewritten.
 enum class Holds : std::uint8_t {
@@ -43,6 +47,10 @@ enum class Holds : std::uint8_t {
   kAddresses6,     // proc/net/if_inet6
   kMountstats,     // proc/self/mountstats
   kSystemdLimits,  // of a configuration of systemd the memory lock limits
+  kComm,           // proc/PID/comm, .../limits, .../status, .../cgroup
+  kLimits,
+  kStatus,
+  kCgroup,
 };
 
 struct Pattern {
@@ -549,6 +557,11 @@ std::string_view folder_of_subsystems(std::string_view path) {
 
 // The path, or the target of the link that it is: part by part as the same words become in texts.
 std::string path_out(std::string_view path, std::string_view text, Pseudonyms& names) {
+  if (path.starts_with(kCgroups)) {
+    // A link in there goes nowhere else.
+    const bool whole = text.starts_with(kCgroups);
+    return std::string(whole ? kCgroups : "") + names.cgroup(text.substr(whole ? kCgroups.size() : 0));
+  }
   const std::string_view folder = folder_of_subsystems(path);
   std::string out;
   bool subsystem = false;
@@ -612,12 +625,27 @@ class Capturer {
     return {};
   }
 
+  // One that holds RDMA contexts.
+  Result<void> process(std::uint32_t pid) {
+    const std::string folder = fmt::format("proc/{}/", pid);
+    ROCE_TRY_VOID(take(folder + "comm", Holds::kComm));
+    ROCE_TRY_VOID(take(folder + "limits", Holds::kLimits));
+    ROCE_TRY_VOID(take(folder + "status", Holds::kStatus));
+    ROCE_TRY_VOID(take(folder + "cgroup", Holds::kCgroup));
+    if (const auto cgroups = read_file(source(folder + "cgroup")))
+      for (const std::string& files : cgroup_files(parse_cgroup_paths(*cgroups)))
+        ROCE_TRY_VOID(follow({files, Holds::kKernel}));
+    return {};
+  }
+
   // Its text names nobody any more.
   Result<void> text(const std::string& path, const std::string& content) {
     if (!seen_.insert(path).second) return {};
     ++report_.files;
     return sink_.file(path_out(path, names_), content);
   }
+
+  Result<void> limits_of_first() { return take("proc/1/limits", Holds::kLimits); }
 
   const CaptureReport& report() const { return report_; }
 
@@ -751,6 +779,14 @@ class Capturer {
         return mountstats(content, names_);
       case Holds::kSystemdLimits:
         return systemd_limits(content);
+      case Holds::kComm:
+        return whole(names_.process(content));
+      case Holds::kLimits:
+        return memlock_lines(content);
+      case Holds::kStatus:
+        return memory_lines(content);
+      case Holds::kCgroup:
+        return cgroup_lines(content, names_);
     }
     return {};
   }
@@ -791,6 +827,11 @@ Result<CaptureReport> capture(const Host& host, const DeviceList& objects, const
   for (const auto& object : objects)
     for (std::string path = object->parent; pci_address_in(path) != ""; path.resize(path.rfind('/')))
       ROCE_TRY_VOID(capturer.pci_function(path));
+  if (const RdmaHolders holders = find_rdma_holders(host, objects); holders.known) {
+    for (const std::uint32_t pid : holders.pids) ROCE_TRY_VOID(capturer.process(pid));
+    // Services get the first process's limit.
+    ROCE_TRY_VOID(capturer.limits_of_first());
+  }
   for (const auto& [path, text] : recorded_sources(host, objects, options, names))
     ROCE_TRY_VOID(capturer.text(path, text));
   ROCE_TRY_VOID(sink.finish());

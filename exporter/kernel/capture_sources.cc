@@ -11,6 +11,8 @@
 #include <set>
 #include <string_view>
 
+#include "exporter/kernel/process.h"
+
 namespace roce {
 namespace {
 
@@ -76,8 +78,8 @@ std::string guid_text(std::uint64_t guid) {
 // What the `rdma` tool would print of all devices.
 class RdmaCapture {
  public:
-  RdmaCapture(RdmaSource& source, const CaptureOptions& options, Pseudonyms& names)
-      : source_(source), options_(options), names_(names) {}
+  RdmaCapture(RdmaSource& source, const std::string& procfs, const CaptureOptions& options, Pseudonyms& names)
+      : source_(source), procfs_(procfs), options_(options), names_(names) {}
 
   std::vector<std::pair<std::string, std::string>> run() {
     const auto devices = source_.devices();
@@ -144,17 +146,17 @@ class RdmaCapture {
     take_others(device);
   }
 
-  // A number of the recording's own for each process.
-  std::size_t process(std::uint32_t pid) { return processes_.try_emplace(pid, processes_.size() + 1).first->second; }
-
   void put_owner(Json& object, const RdmaOwner& owner) {
-    if (owner.pid) object["pid"] = process(*owner.pid);
     if (owner.kernel()) object["comm"] = "[" + owner.name + "]";
+    if (!owner.pid) return;
+    object["pid"] = *owner.pid;
+    const std::string comm = owner.name.empty() ? read_comm(procfs_, *owner.pid) : owner.name;
+    if (!comm.empty()) object["comm"] = names_.process(comm);
   }
 
   void put_set(const RdmaDevice& device, const QpCounterSet& set) {
     statistics_ += fmt::format("link {}/{} cntn {}", names_.kernel_text(device.name), set.port, set.id);
-    if (set.pid) statistics_ += fmt::format(" pid {}", process(*set.pid));
+    if (set.pid) statistics_ += fmt::format(" pid {}", *set.pid);
     if (set.qp_type) statistics_ += fmt::format(" qp-type {}", rdma_qp_type_name(*set.qp_type));
     for (const NamedValue& counter : set.counters) statistics_ += word_of(counter);
     statistics_ += fmt::format(" LQPN: <{}>\n", fmt::join(set.qpns, ","));
@@ -213,6 +215,7 @@ class RdmaCapture {
   }
 
   RdmaSource& source_;
+  const std::string& procfs_;
   const CaptureOptions& options_;
   Pseudonyms& names_;
   Json devices_ = Json::array();
@@ -220,7 +223,6 @@ class RdmaCapture {
   Json resources_ = Json::array();
   Json mr_statistics_ = Json::array();
   std::map<std::string, Json> listings_;
-  std::map<std::uint32_t, std::size_t> processes_;
   std::string statistics_;
   bool links_known_ = false;
   bool resources_known_ = false;
@@ -356,7 +358,7 @@ std::vector<std::pair<std::string, std::string>> recorded_sources(const Host& ho
     }
   }
   if (host.rdma) {
-    auto rdma = RdmaCapture(*host.rdma, options, names).run();
+    auto rdma = RdmaCapture(*host.rdma, host.procfs, options, names).run();
     std::move(rdma.begin(), rdma.end(), std::back_inserter(out));
   }
   return out;

@@ -24,8 +24,7 @@ std::string ethtool_standard_statistics_json(const std::string& netdev, const st
 std::string dcb_json(const DcbState& state);
 
 // Paths of the recording, by the host's own names, and their texts, with the stand-ins. What a source does not answer
-// is not there. Owners of RDMA objects are told by what the kernel's users are called; of processes only which objects
-// are one's, by a number of the recording.
+// is not there.
 std::vector<std::pair<std::string, std::string>> recorded_sources(const Host& host, const DeviceList& objects,
                                                                   const CaptureOptions& options, Pseudonyms& names);
 

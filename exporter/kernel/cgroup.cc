@@ -2,6 +2,7 @@
 #include "exporter/kernel/cgroup.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "exporter/base/parse.h"
 #include "exporter/kernel/files.h"
@@ -107,6 +108,16 @@ std::optional<Limit> parse_cgroup_limit(std::string_view text) {
   const auto value = parse_u64(text);
   if (!value) return std::nullopt;
   return *value >= kNoLimit ? Limit() : Limit(*value);
+}
+
+std::vector<std::string> cgroup_folders(const CgroupPaths& paths) {
+  std::vector<std::string> folders;
+  for (const auto& [controller, path] : {std::pair("rdma", &paths.rdma), std::pair("hugetlb", &paths.hugetlb)})
+    for (const Hierarchy& hierarchy : hierarchies("", paths, controller, *path))
+      for (const std::string& each : chain(hierarchy.path)) folders.push_back(hierarchy.mount + each);
+  std::sort(folders.begin(), folders.end());
+  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
+  return folders;
 }
 
 std::optional<CgroupUse> read_rdma_cgroup(const std::string& root, const CgroupPaths& paths) {

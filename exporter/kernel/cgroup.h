@@ -36,6 +36,9 @@ struct CgroupUse {
   bool denied = false;                // a file is there and may not be read
 };
 
+// The folders of these cgroups, and of those above them, where the readers below look; relative to the mount.
+std::vector<std::string> cgroup_folders(const CgroupPaths& paths);
+
 // The nearest cgroup, from `paths` up, that the controller manages; nothing when none does. `root`: the mount, usually
 // /sys/fs/cgroup.
 std::optional<CgroupUse> read_rdma_cgroup(const std::string& root, const CgroupPaths& paths);

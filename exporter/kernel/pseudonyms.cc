@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <utility>
@@ -16,6 +17,50 @@ namespace roce {
 namespace {
 
 constexpr std::string_view kMadeNqn = "nqn.2014.08.org.nvmexpress:";
+
+// Parts of paths of cgroups that systemd, the kernel and orchestrators make on every host.
+constexpr std::array<std::string_view, 18> kCgroups = {"-.slice",
+                                                       "besteffort",
+                                                       "burstable",
+                                                       "guaranteed",
+                                                       "hugetlb",
+                                                       "init.scope",
+                                                       "kubepods",
+                                                       "kubepods-besteffort.slice",
+                                                       "kubepods-burstable.slice",
+                                                       "kubepods.slice",
+                                                       "machine.slice",
+                                                       "rdma",
+                                                       "slurm",
+                                                       "slurmstepd.scope",
+                                                       "system",
+                                                       "system.slice",
+                                                       "unified",
+                                                       "user.slice"};
+constexpr std::array<std::string_view, 5> kPods = {"", "kubepods-", "kubepods-besteffort-", "kubepods-burstable-",
+                                                   "kubepods-guaranteed-"};
+constexpr std::array<std::string_view, 6> kRuntimes = {"",        "cri-containerd-", "crio-", "crio-conmon-",
+                                                       "docker-", "libpod-"};
+
+template <std::size_t N>
+bool is_one_of(const std::array<std::string_view, N>& all, std::string_view text) {
+  return std::find(all.begin(), all.end(), text) != all.end();
+}
+
+bool is_cgroup_file(std::string_view name) {
+  if (name == "rdma.current" || name == "rdma.max") return true;
+  if (!name.starts_with("hugetlb.")) return false;
+  const std::string_view what = name.substr(name.rfind('.') + 1);
+  return what == "current" || what == "max" || what == "events" || what == "failcnt" || what == "limit_in_bytes" ||
+         what == "usage_in_bytes";
+}
+
+// "job_1234", "step_0": numbers, and the steps that every job has.
+bool is_job(std::string_view part, std::string_view kind) {
+  if (!part.starts_with(kind)) return false;
+  const std::string_view which = part.substr(kind.size());
+  return which == "batch" || which == "extern" || which == "interactive" || parse_u64(which).has_value();
+}
 
 bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 bool is_letter_or_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -160,6 +205,53 @@ std::string Pseudonyms::serial(std::string_view value) {
 
 std::string Pseudonyms::path(std::string_view value) {
   return value.empty() || value == "/" ? std::string(value) : "/" + numbered("path", value);
+}
+
+std::string Pseudonyms::process(std::string_view comm) {
+  return trim(comm).empty() ? "" : numbered("process", trim(comm));
+}
+
+std::string Pseudonyms::cgroup(std::string_view path) {
+  std::string out;
+  while (!path.empty()) {
+    const std::size_t size = std::min(path.find('/'), path.size());
+    out += cgroup_part(path.substr(0, size));
+    path.remove_prefix(size);
+    if (path.empty()) break;
+    out += '/';
+    path.remove_prefix(1);
+  }
+  return out;
+}
+
+std::string Pseudonyms::cgroup_part(std::string_view part) {
+  if (part.empty() || part == "." || part == ".." || is_one_of(kCgroups, part) || is_cgroup_file(part) ||
+      is_job(part, "job_") || is_job(part, "step_"))
+    return std::string(part);
+  std::string_view stem = part;
+  std::string_view kind;
+  for (const std::string_view suffix : {".service", ".slice", ".scope"})
+    if (part.ends_with(suffix)) {
+      stem.remove_suffix(suffix.size());
+      kind = part.substr(stem.size());
+    }
+  // kubepods-burstable-podUID.slice, podUID; systemd has "_" where the API has "-".
+  if (const std::size_t pod = stem.rfind("pod"); pod != std::string_view::npos) {
+    std::string uid = lower(stem.substr(pod + 3));
+    std::replace(uid.begin(), uid.end(), '_', '-');
+    if (is_groups(uid, '-', {8, 4, 4, 4, 12}) && is_one_of(kPods, stem.substr(0, pod))) {
+      std::string stand_in = kernel_text(uid);
+      if (stem.find('_') != std::string_view::npos) std::replace(stand_in.begin(), stand_in.end(), '-', '_');
+      return fmt::format("{}{}{}", stem.substr(0, pod + 3), stand_in, kind);
+    }
+  }
+  // cri-containerd-ID.scope, or the bare ID
+  const std::size_t id = stem.rfind('-') + 1;
+  if (stem.size() - id == 64 && is_one_of(kRuntimes, stem.substr(0, id)) && leading_digits(stem.substr(id)) == 64) {
+    const std::string number = numbered("container", stem.substr(id));
+    return fmt::format("{}{:0>64}{}", stem.substr(0, id), number.substr(number.find('-') + 1), kind);
+  }
+  return numbered("cgroup", stem) + std::string(kind);
 }
 
 std::string Pseudonyms::address_or_host(std::string_view value) {

@@ -37,7 +37,11 @@ class Pseudonyms {
   std::string host(std::string_view value);
   std::string serial(std::string_view value);
   std::string path(std::string_view value);  // as in an export of NFS; "/" stays
-  std::uint64_t guid(std::uint64_t value);   // 0 stays
+  std::string process(std::string_view comm);
+  // A path of a cgroup below its mount, part by part. Parts that every host has stay, and so do numbers of jobs; what
+  // tells the kind of a unit, a pod or a container goes on telling it.
+  std::string cgroup(std::string_view path);
+  std::uint64_t guid(std::uint64_t value);  // 0 stays
 
   // Of the first `length` bits; the others become 0, as in a table of routes. Addresses that mean no host (0,
   // loopback) stay, and so do the first bits that make one private, link-local or multicast.
@@ -45,6 +49,7 @@ class Pseudonyms {
   std::array<std::uint8_t, 16> network(std::array<std::uint8_t, 16> address, unsigned length = 128);
 
  private:
+  std::string cgroup_part(std::string_view part);
   std::string numbered(std::string_view kind, std::string_view value);
   std::string mac(std::string_view value);
   std::string digits(std::string_view value);            // 12 of a MAC address, 16 of a GUID

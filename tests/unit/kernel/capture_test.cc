@@ -92,18 +92,40 @@ TEST_F(CaptureTest, TakesNothingThatIsNotOnTheList) {
   tree_.write("sys/class/infiniband/mlx5_0/ports/1/counters/secret_key", "5");
   tree_.write("proc/1/environ", "PASSWORD=x");
   tree_.write("proc/1/comm", "postgres");
+  tree_.write("proc/1/cgroup", "0::/acme.slice");
+  tree_.write("proc/1/limits", "Max open files 1 1 files\nMax locked memory 65536 65536 bytes\n");
+  tree_.write("proc/7/environ", "PASSWORD=x");
+  tree_.write("proc/7/cmdline", "postgres -p x");
+  tree_.write("proc/7/comm", "postgres");
+  tree_.write("proc/7/status", "Name:\tpostgres\nUid:\t1001\nVmPin:\t64 kB\n");
+  tree_.write("recorded/rdma/resource_ctx.json", R"([{"ifindex":0,"ifname":"mlx5_0","ctxn":1,"pid":7}])");
   tree_.write("proc/cmdline", "x");
   tree_.write("sys/class/dmi/id/product_serial", "ABC");
   tree_.write("sys/class/net/eth0/address", "0c:42:a1:12:34:56");
   tree_.link("sys/class/net/out", "/etc");
   tree_.link("sys/class/net/up", "../../../../../../../../etc");
-  take();
+  auto host = std::make_shared<Host>(*tree_.host());
+  auto rdma = open_rdma_recording(tree_.path("recorded"));
+  ASSERT_TRUE(rdma);
+  host->rdma = std::move(*rdma);
+  auto devices = Inventory(host, all().device_wanted, all().netdev_wanted).refresh();
+  ASSERT_TRUE(devices);
+  ASSERT_TRUE(capture(*host, *devices, all(), sink_));
+  // Of the first process only what services get, of a holder only its memory.
+  EXPECT_EQ(sink_.files["proc/1/limits"], "Max locked memory 65536 65536 bytes\n");
+  EXPECT_EQ(sink_.files["proc/7/comm"], "process-1\n");
+  EXPECT_EQ(sink_.files["proc/7/status"], "VmPin:\t64 kB\n");
   EXPECT_THAT(sink_.files, Contains(Key("sys/class/nvme/nvme0/address")));
   for (const auto& [path, text] : sink_.files) {
     EXPECT_THAT(path, Not(HasSubstr("secret")));
     EXPECT_THAT(path, Not(HasSubstr("tls")));
-    EXPECT_FALSE(path.starts_with("proc/1/") || path.starts_with("sys/class/dmi") || path == "proc/cmdline") << path;
+    EXPECT_FALSE((path.starts_with("proc/1/") && path != "proc/1/limits") || path.starts_with("sys/class/dmi") ||
+                 path == "proc/cmdline")
+        << path;
     EXPECT_THAT(text, Not(HasSubstr("DHHC")));
+    EXPECT_THAT(text, Not(HasSubstr("postgres")));
+    EXPECT_THAT(text, Not(HasSubstr("PASSWORD")));
+    EXPECT_THAT(text, Not(HasSubstr("1001")));
     EXPECT_THAT(text, Not(HasSubstr("192.0.2.9")));
   }
   EXPECT_THAT(sink_.links, Not(Contains(Key("sys/class/net/out"))));
@@ -392,23 +414,23 @@ TEST_F(CaptureTest, NoAddressOfTheKernelAndNoProcess) {
   EXPECT_EQ(memory->orphaned, 0U);
 }
 
-TEST_F(CaptureTest, OwnersOfRdmaObjectsAreNumbered) {
+TEST_F(CaptureTest, OwnersOfRdmaObjectsKeepTheirNumbersAlone) {
+  tree_.write("proc/4343/comm", "postgres\n");
   tree_.write("recorded/rdma/dev.json", R"([{"ifindex":0,"ifname":"mlx5_0"}])");
-  tree_.write("recorded/rdma/resource_qp.json",
-              R"([{"ifindex":0,"ifname":"mlx5_0","port":1,"lqpn":7,"type":"RC","state":"RTS","pid":4242},)"
-              R"({"ifindex":0,"ifname":"mlx5_0","port":1,"lqpn":8,"type":"RC","state":"RTS","pid":4343},)"
-              R"({"ifindex":0,"ifname":"mlx5_0","port":1,"lqpn":9,"type":"RC","state":"RTS","pid":4242}])");
+  tree_.write(
+      "recorded/rdma/resource_qp.json",
+      R"([{"ifindex":0,"ifname":"mlx5_0","port":1,"lqpn":7,"type":"RC","state":"RTS","pid":4242,"comm":"acme"},)"
+      R"({"ifindex":0,"ifname":"mlx5_0","port":1,"lqpn":8,"type":"RC","state":"RTS","pid":4343},)"
+      R"({"ifindex":0,"ifname":"mlx5_0","port":1,"lqpn":9,"type":"RC","state":"RTS","pid":4242}])");
   auto host = std::make_shared<Host>(*tree_.host());
   auto rdma = open_rdma_recording(tree_.path("recorded"));
   ASSERT_TRUE(rdma);
   host->rdma = std::move(*rdma);
   ASSERT_TRUE(capture(*host, {}, all(), sink_));
   const std::string qps = sink_.files["rdma/resource_qp.json"];
-  EXPECT_THAT(qps, Not(HasSubstr("4242")));
-  EXPECT_THAT(qps, Not(HasSubstr("4343")));
-  EXPECT_THAT(qps, HasSubstr(R"("lqpn":7,"type":"RC","state":"RTS","pid":1})"));
-  EXPECT_THAT(qps, HasSubstr(R"("lqpn":8,"type":"RC","state":"RTS","pid":2})"));
-  EXPECT_THAT(qps, HasSubstr(R"("lqpn":9,"type":"RC","state":"RTS","pid":1})"));
+  EXPECT_THAT(qps, HasSubstr(R"("lqpn":7,"type":"RC","state":"RTS","pid":4242,"comm":"process-1"})"));
+  EXPECT_THAT(qps, HasSubstr(R"("lqpn":8,"type":"RC","state":"RTS","pid":4343,"comm":"process-2"})"));
+  EXPECT_THAT(qps, HasSubstr(R"("lqpn":9,"type":"RC","state":"RTS","pid":4242})"));
 }
 
 TEST_F(CaptureTest, OfSystemdOnlyTheLimitIsTaken) {

@@ -21,6 +21,30 @@ unsigned common_bits(const V4& a, const V4& b) {
   return 32;
 }
 
+TEST(PseudonymsTest, PathsOfCgroupsKeepTheirForm) {
+  Pseudonyms names;
+  const auto changed = [&names](const std::string& path) { return names.cgroup(path); };
+  EXPECT_EQ(changed("/"), "/");
+  EXPECT_EQ(changed("/system.slice/acme.service"), "/system.slice/cgroup-1.service");
+  EXPECT_EQ(changed("/system.slice/acme.service/rdma.max"), "/system.slice/cgroup-1.service/rdma.max");
+  EXPECT_EQ(changed("/user.slice/user-1001.slice"), "/user.slice/cgroup-2.slice");
+  EXPECT_EQ(changed("/../payroll"), "/../cgroup-3");
+  EXPECT_EQ(changed("/slurm/uid_1001/job_77/step_0"), "/slurm/cgroup-4/job_77/step_0");
+  const std::string id(64, 'a');
+  const std::string made = std::string(63, '0') + "1";
+  const std::string pod = "0d7e1c2a-1111-2222-3333-444455556666";
+  const std::string api = changed("/kubepods/burstable/pod" + pod + "/" + id);
+  EXPECT_EQ(api, "/kubepods/burstable/pod00000000-0000-4000-8000-000000000001/" + made);
+  const std::string systemd = changed(
+      "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0d7e1c2a_1111_2222_3333_444455556666.slice/"
+      "cri-containerd-" +
+      id + ".scope");
+  EXPECT_EQ(systemd,
+            "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod00000000_0000_4000_8000_000000000001.slice/"
+            "cri-containerd-" +
+                made + ".scope");
+}
+
 TEST(PseudonymsTest, AddressesKeepTheNetworksThatTheyShare) {
   Pseudonyms names;
   const std::vector<V4> originals = {{192, 0, 2, 9},   {192, 0, 2, 10}, {192, 0, 2, 200}, {192, 0, 3, 9},

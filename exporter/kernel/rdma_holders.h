@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which processes hold an RDMA context. For the collectors that judge such processes.
+// Which processes hold an RDMA context: for the collectors that judge them, and for recordings.
 #pragma once
 
 #include <cstdint>

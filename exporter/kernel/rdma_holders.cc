@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exporter/collectors/rdma_holders.h"
+#include "exporter/kernel/rdma_holders.h"
 
 #include <limits>
 #include <set>
