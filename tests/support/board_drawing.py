@@ -44,7 +44,7 @@ def shoot(jobs, boards=dashboard_lint.BOARDS, long=False, out=WORK):
         path = os.path.join(out, "jobs.json")
         with open(path, "w", encoding="utf-8") as f:
             json.dump({"bundle": BUNDLE, "boards": boards, "prometheus": {"healthy": healthy.url, "broken": broken.url}, "out": out, "jobs": jobs}, f)
-        command("node", os.path.join(TOOLS, "draw", "shoot.mjs"), path, timeout=900)
+        command("node", os.path.join(TOOLS, "draw", "shoot.mjs"), path, timeout=1800)
     found = {}
     for j in jobs:
         with open(os.path.join(out, f"{j['name']}.json"), encoding="utf-8") as f:

@@ -215,9 +215,10 @@ async function start() {
   );
 }
 
-/** Whether all panels have their data; the errors that they met. */
+/** Whether all panels have their data; the errors that they met, and on which panels. */
 function settled(root) {
   const errors = [];
+  const failed = [];
   let waiting = 0;
   for (const v of sceneGraph.getVariables(root).state.variables) {
     if (v.state.error) errors.push(`variable ${v.state.name}: ${v.state.error.message ?? v.state.error}`);
@@ -226,9 +227,12 @@ function settled(root) {
   for (const p of sceneGraph.findAllObjects(root, (o) => o instanceof VizPanel)) {
     const data = sceneGraph.getData(p).state.data;
     if (!data || data.state === LoadingState.Loading || data.state === LoadingState.NotStarted) waiting += 1;
-    else if (data.state === LoadingState.Error) errors.push(`${p.state.title}: ${data.errors?.[0]?.message ?? data.error?.message}`);
+    else if (data.state === LoadingState.Error) {
+      failed.push(p.state.title);
+      errors.push(`${p.state.title}: ${data.errors?.[0]?.message ?? data.error?.message}`);
+    }
   }
-  return { waiting, errors, panels: sceneGraph.findAllObjects(root, (o) => o instanceof VizPanel).length };
+  return { waiting, errors, failed, panels: sceneGraph.findAllObjects(root, (o) => o instanceof VizPanel).length };
 }
 
 window.roce = {};

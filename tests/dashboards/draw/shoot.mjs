@@ -69,6 +69,8 @@ function look() {
     const title = section.getAttribute('data-testid').replace('data-testid Panel header ', '');
     const content = section.querySelector('[data-testid="data-testid panel content"]') ?? section;
     const cells = [...content.querySelectorAll('[role="gridcell"]')];
+    const canvases = content.querySelectorAll('canvas').length;
+    const nothing = Boolean(content.querySelector('[data-nothing]'));
     const shown = cells.length ? cells : leaves(content);
     const values = shown.map((e) => {
       const inner = leaves(e).pop() ?? e;
@@ -93,10 +95,24 @@ function look() {
       while (holder !== content && holder.textContent.trim() === text) holder = holder.parentElement;
       return { name: holder.textContent.replace(text, '').trim(), text, color: seen(e).color };
     });
-    out[title] = { text: content.innerText.trim(), values, headers, bars, canvases: content.querySelectorAll('canvas').length, nothing: Boolean(content.querySelector('[data-nothing]')), cut, box: [box.x, box.y, box.width, box.height].map(Math.round) };
+    out[title] = { text: content.innerText.trim(), values, headers, bars, canvases, nothing, cut, box: [box.x, box.y, box.width, box.height].map(Math.round) };
   }
   return out;
 }
+
+/** Runs in the page: ends when it has drawn what it knows; the timer is for a page that is not shown. */
+function frames() {
+  return new Promise((done) => {
+    requestAnimationFrame(() => requestAnimationFrame(done));
+    setTimeout(done, 1000);
+  });
+}
+
+/** Whether a panel shows something: a table its cells, not its head alone. */
+const shows = (panel) => panel.nothing || (panel.headers.length ? panel.values.length > 0 : panel.text !== '' || panel.canvases > 0);
+
+const PATIENCE = 180000; // a machine with other work takes long to draw
+const pause = (ms) => new Promise((r) => setTimeout(r, ms));
 
 const browser = await puppeteer.launch({
   executablePath: '/usr/bin/chromium', headless: true,
@@ -119,20 +135,34 @@ async function draw(page, job) {
   const query = new URLSearchParams({ board: job.board, from: job.from, to: job.to });
   for (const [name, value] of Object.entries(job.vars ?? {})) query.append(`var-${name}`, value);
   await page.goto(`http://127.0.0.1:${servers[job.data].address().port}/?${query}`, { waitUntil: 'domcontentloaded' });
-  const until = Date.now() + 60000;
+  const until = Date.now() + PATIENCE;
   let state = {};
   let calm = 0;
   while (Date.now() < until && calm < 3) {
-    await new Promise((r) => setTimeout(r, 250));
-    state = await page.evaluate(() => (window.roce?.ready ? window.roce.ready() : { waiting: 1, errors: [] })).catch((e) => ({ waiting: 1, errors: [e.message] }));
+    await pause(250);
+    state = await page.evaluate(() => (window.roce?.ready ? window.roce.ready() : { waiting: 1, errors: [], failed: [] })).catch((e) => ({ waiting: 1, errors: [e.message], failed: [] }));
     calm = state.waiting === 0 && state.panels > 0 ? calm + 1 : 0;
   }
   if (state.waiting) errors.push(`${state.waiting} panels still wait`);
   errors.push(...(state.errors ?? []));
   const height = await page.evaluate(() => Math.max(...[...document.querySelectorAll('[data-testid^="data-testid Panel header "]')].map((e) => e.getBoundingClientRect().bottom + window.scrollY), 400));
   await page.setViewport({ width: job.width ?? 1700, height: Math.ceil(height) + 30, deviceScaleFactor: 1 });
-  await new Promise((r) => setTimeout(r, 700));
-  const panels = await page.evaluate(look);
+  // Data is there before it is drawn, a table is drawn in steps: looks until all panels show something and three looks are alike.
+  let panels = {};
+  let blank = [];
+  let last = '';
+  let alike = 0;
+  for (const end = Date.now() + PATIENCE; alike < 3 && Date.now() < end;) {
+    await page.evaluate(frames);
+    panels = await page.evaluate(look);
+    blank = Object.keys(panels).filter((title) => !shows(panels[title]) && !state.failed.includes(title));
+    const now = JSON.stringify(panels);
+    alike = now === last && blank.length === 0 ? alike + 1 : 0;
+    last = now;
+    await pause(100);
+  }
+  errors.push(...blank.map((title) => `${title} is still blank`));
+  if (alike < 3 && !blank.length) errors.push('what is drawn keeps changing');
   await page.screenshot({ path: path.join(work.out, `${job.name}.png`) });
   const queries = await page.evaluate(() => window.roce?.prometheus?.asked ?? []);
   const variables = await page.evaluate(() => Object.fromEntries(window.roce.scene.state.$variables.state.variables.map((v) => [v.state.name, v.getValue()?.formatter ? 'all' : v.getValue()])));
