@@ -482,17 +482,20 @@ class Prometheus:
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="roce-prometheus-")
         self.port = exporter.free_port()
-        config = os.path.join(self.folder.name, "prometheus.yml")
-        with open(config, "w", encoding="utf-8") as f:
+        with open(os.path.join(self.folder.name, "prometheus.yml"), "w", encoding="utf-8") as f:
             json.dump(self.config, f)
         self.log = open(os.path.join(self.folder.name, "log"), "w+", encoding="utf-8")
-        self.process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.data or self.folder.name + '/data'}",
+        self.start()
+        return self
+
+    def start(self):
+        self.process = subprocess.Popen(["prometheus", f"--config.file={self.folder.name}/prometheus.yml", f"--storage.tsdb.path={self.data or self.folder.name + '/data'}",
                                          f"--web.listen-address=127.0.0.1:{self.port}", *self.flags], stdout=self.log, stderr=self.log)
         for _ in range(300):
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=5) as answer:
                     if answer.status == 200:
-                        return self
+                        return
             except OSError:
                 time.sleep(0.1)
         raise Failed("prometheus does not get ready")
@@ -512,13 +515,16 @@ class Prometheus:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/targets", timeout=20) as answer:
             return [(t["health"], t["lastError"]) for t in json.load(answer)["data"]["activeTargets"]]
 
-    def __exit__(self, *_):
+    def stop(self):
         self.process.terminate()
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+    def __exit__(self, *_):
+        self.stop()
         self.log.close()
         self.folder.cleanup()
 

@@ -137,7 +137,7 @@ def driver_of(device):
 
 # ---- rows ----
 
-def up(kernel, preset="release"):
+def up(kernel, preset="release", nodes=2):
     global _sanitized
     _urls.clear()
     _sanitized = preset != "release"
@@ -148,7 +148,7 @@ def up(kernel, preset="release"):
         os.makedirs(alone, exist_ok=True)
         shutil.copy2(os.path.join(programs, "roce_exporter"), alone)
         programs = alone
-    lab("up", "--nodes", 2, "--kernel", kernel, "--rnic", RNICS, "--bin", programs, timeout=2400)
+    lab("up", "--nodes", nodes, "--kernel", kernel, "--rnic", RNICS, "--bin", programs, timeout=2400)
     state = json.loads(lab("status", "--format", "json"))
     bad = [n for n in state["nodes"] if n["state"] != "running" or n["exporter"] != "ok"]
     expect(not bad, f"{bad}")

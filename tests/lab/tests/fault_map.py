@@ -70,16 +70,27 @@ def busy():
     core.inside(1, "timeout 20 dd if=/dev/nvme0n1 of=/dev/null bs=64k count=40 iflag=direct 2>/dev/null || true", timeout=60)
 
 
+def prepare(fault, node):
+    """What has to be there before a fault can be."""
+    if fault == "F14":  # a pool to use up
+        core.inside(node, "sysctl -qw vm.nr_hugepages=8")
+    if fault == "F44":  # a mount to lose
+        core.inside(2, "lab-nfs serve")
+        core.inside(1, "lab-nfs mount 10.77.0.2")
+
+
+def clear(fault):
+    if fault == "F44":
+        core.inside(1, "lab-nfs umount")
+        core.inside(2, "lab-nfs unserve")
+
+
 def run(fault, rows):
     mine = [r for r in rows if r["fault"] == fault and r["seen_on"] != "made"]
     node = 2 if fault in TARGET_FAULTS else 1
     seen = 1 if mine[0]["seen_on"] == "host" else node
     slow = any(r["cadence"] == "slow" for r in mine)
-    if fault == "F14":  # there has to be a pool to use up
-        core.inside(node, "sysctl -qw vm.nr_hugepages=8")
-    if fault == "F44":  # and a mount to lose
-        core.inside(2, "lab-nfs serve")
-        core.inside(1, "lab-nfs mount 10.77.0.2")
+    prepare(fault, node)
     if slow:
         restart(seen)
     before = core.fresh(seen)
@@ -113,9 +124,7 @@ def run(fault, rows):
             continue
         bad, told = crossed(r, before, after, own_device(r))
         expect(not bad, f"{r['fault']} would be told too: {told}")
-    if fault == "F44":
-        core.inside(1, "lab-nfs umount")
-        core.inside(2, "lab-nfs unserve")
+    clear(fault)
     settle(fault, seen)
     return "; ".join(t for _, t in results)
 

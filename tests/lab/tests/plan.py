@@ -13,8 +13,8 @@ import stock_tools
 from harness import Row
 
 
-def boot(tag, what, up, tests, full_only=False):
-    return [Row(f"{tag}-up", f"2 nodes, {what}", up, full_only=full_only, alone=True), *tests,
+def boot(tag, what, up, tests, full_only=False, nodes=2):
+    return [Row(f"{tag}-up", f"{nodes} nodes, {what}", up, full_only=full_only, alone=True), *tests,
             Row(f"{tag}-down", "down", core.down, full_only=full_only, alone=True)]
 
 
@@ -50,8 +50,11 @@ def check_rows():
 
 
 def page_rows():
-    return boot("pages61", "kernel 6.1", lambda: core.up("6.1"),
-                boards.rows("pages61", full_only=True, alone=True) + [r for r in matrix.rows("pages61") if r.full_only], full_only=True)
+    few = boards.rows("pages61", full_only=True, alone=True) + [r for r in matrix.rows("pages61") if r.full_only]
+    many = matrix.rows("pages61-three", nodes=matrix.MANY)
+    return (boot("pages61", "kernel 6.1", lambda: core.up("6.1"), few, full_only=True)
+            + boot("pages61-three", "kernel 6.1", lambda: core.up("6.1", nodes=matrix.MANY), many, full_only=True, nodes=matrix.MANY)
+            + matrix.verdict_rows("pages61"))
 
 
 def sanitizer_rows():
