@@ -246,6 +246,18 @@ CLEARING = [r"\bperfquery\b.*\s-[A-Za-z]*[rR]", r"\bmlxlink\b.*(?:--pc|--clear)"
 RELOADS = r"\bmodprobe\s+-r\b|\brmmod\b|\bdevlink\s+dev\s+reload\b|\bopenibd\b|/unbind\b"
 
 
+# Words in capitals that are none to replace, or that a command explains itself.
+AS_THEY_ARE = set("CHANGE ERR SQE ALL PFC RDMA MTU DRAIN ALERTS CAP_EXP IRQ CPUS NEW OLD FILE SHMID".split())
+
+
+def unexplained(text, labels):
+    """Words in capitals of a page's commands and queries that are no label of the alert, and of which it does not say what they are."""
+    blocks = "".join(re.findall(r"^```\w+\n(.*?)^```", text, re.M | re.S))
+    prose = re.sub(r"^```.*?^```$", "", text.split("## Look at")[1].split("## Causes")[0], flags=re.M | re.S)
+    known = {label.upper() for label in labels} if "stand for its labels" in " ".join(prose.split()) else set()
+    return sorted(set(re.findall(r"(?<![A-Za-z_])[A-Z][A-Z_]{2,}(?![a-z_A-Z])", blocks)) - AS_THEY_ARE - known - set(re.findall(r"[A-Z][A-Z_]{2,}", prose)))
+
+
 def lint_runbook(name, text, names):
     """[what is wrong] with one page."""
     bad = []
@@ -305,6 +317,7 @@ def check_runbooks():
     bad = [f"{n}: no runbook" for n in names - set(pages)] + [f"{n}: a runbook of no alert" for n in set(pages) - names]
     for name, text in pages.items():
         bad += [f"{name}: {t}" for t in lint_runbook(name, text, names)]
+        bad += [f"{name}: does not say what {w} is" for w in unexplained(text, alerts.expected()[name]["alerts"][0]["labels"])]
     for name, rule in alerts.alert_rules().items():
         bad += [f"{name}: its text names {w}, which is no alert" for w in set(re.findall(r"\bRoce[A-Z]\w+", " ".join(rule["annotations"].values()))) - names]
     expect(not bad, "\n".join(bad))
@@ -355,4 +368,7 @@ def check_runbooks_seeded():
         found = lint_runbook("RocePortDown", page.replace("## Verify", seed + "\n\n## Verify"), names)
         expect(any(want in t for t in found), f"seeded `{seed}`: the lint says {found}")
     expect(any("sections" in t for t in lint_runbook("RocePortDown", page.replace("## Escalate", "## More"), names)), "a missing section is not found")
-    return f"{len(seeds) + 1} seeds"
+    labels = alerts.expected()["RocePortDown"]["alerts"][0]["labels"]
+    expect(unexplained(page.replace("# read\n", "# read\nping -c 1 PEER\n"), labels) == ["PEER"], "a word that nothing explains is not found")
+    expect(unexplained(page.replace("stand for its labels", "are plain"), labels) == ["INSTANCE"], "labels that the page does not speak of are not found")
+    return f"{len(seeds) + 3} seeds"
