@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules, runbooks and routing. Series of a case go through promtool; routing and inhibition through a real Alertmanager."""
 import concurrent.futures
+import csv
 import functools
 import glob
 import json
@@ -13,11 +14,13 @@ import zlib
 
 import yaml
 
+import exporter
 from harness import BUILD, JOBS, ROOT, Failed, Row, command, expect
 
 ALERTS = os.path.join(ROOT, "alerts")
 CASES = os.path.join(ROOT, "tests", "alerts", "cases")
 EXPECTED = os.path.join(ROOT, "tests", "alerts", "expected")
+VERDICTS = os.path.join(ROOT, "tests", "alerts", "verdicts.tsv")
 WORK = os.path.join(BUILD, "tests", "alerts")
 STEP = 15  # seconds between scrapes and between evaluations
 SAMPLES = 160  # of a case that says no other number
@@ -507,6 +510,29 @@ def coverage():
     return f"{len(every)} alerts; {sum(bool(n) for n, _ in rows.values())} faults have alerts, {len(told)} alerts tell of faults, {len(every) - len(told)} of the rest"
 
 
+def verdicts():
+    """What `check` calls a fault has an alert or a reason why not; so has each series that it reads."""
+    code, page, err = exporter.call("checks-reference")
+    expect(code == 0, err)
+    checks = re.findall(r"^\| \[([\w-]+)\]\(#.*?\) \| (\w+) \|", page, re.M)
+    expect(checks, "the page of checks-reference has no table")
+    reads = {name: re.findall(r"`(roce_\w+)", "".join(re.findall(r"^- reads: (.*)", text, re.M))) for name, text in re.findall(r"^## ([\w-]+)\n(.*?)(?=^## |\Z)", page, re.M | re.S)}
+    with open(VERDICTS, encoding="utf-8") as f:
+        rows = {r["check"]: r for r in csv.DictReader((l for l in f if not l.startswith("#")), delimiter="\t")}
+    every, all_rules, bad = alert_rules(), " ".join(r["expr"] for _, _, r in rules()), []
+    faults = [name for name, kind in checks if kind == "fault"]
+    for name in faults:
+        row = rows.get(name, {"alerts": "", "reason": ""})
+        names, reason = [a for a in row["alerts"].split(",") if a != "-"], row["reason"] or ""
+        if not any(names) and not reason:
+            bad.append(f"{name}: neither an alert nor a reason")
+        bad += [f"{name}: no alert is called {a}" for a in names if a not in every]
+        bad += [f"{name}: no rule and no reason names {m}" for m in reads[name] if not re.search(rf"\b{m}\b", all_rules + reason)]
+    bad += [f"{name}: no check of class fault" for name in rows if name not in faults]
+    expect(not bad, "\n".join(bad))
+    return f"{len(faults)} verdicts, {sum(r['alerts'] == '-' for r in rows.values())} of them without an alert"
+
+
 def alert_tests():
     names = list(alert_rules())
     bad = []
@@ -596,8 +622,8 @@ def whole_page():
     return out
 
 
-def benign():
-    """What has to page nobody (B rows of the fault matrix), on a host with all series, with all rules."""
+def benign_hosts():
+    """What has to page nobody (B rows of the fault matrix), on hosts with all series: {event: series}."""
     page, half = whole_page(), WHOLE // 2
 
     def edit(change):
@@ -661,7 +687,7 @@ def benign():
     no_rdma = {key: values for key, values in page.items() if not any(l in dict(key[1]) for l in ("device", "controller", "subsystem", "mount", "session", "gpu", "check"))
                and (key[0] in ("up", "process_start_time_seconds", "scrape_duration_seconds") or key[0].startswith(("roce_exporter", "roce_config")))}
     no_counters = {key: values for key, values in page.items() if not (key[0].endswith("_total") and device_of(dict(key[1])) and key[0].startswith("roce_") and not key[0].startswith("roce_probe"))}
-    hosts = {
+    return {
         "healthy": page,
         "B01-reboot": edit(reboot),
         "B02-driver-reload": edit(reload),
@@ -677,12 +703,17 @@ def benign():
         "B13-exporter-restart": edit(restart),
         "B14-never-cabled": {**page, **never_cabled},
     }
+
+
+def benign():
+    """With all rules nothing fires on them."""
+    hosts = benign_hosts()
     # A host that is away for five minutes is told as a ticket; whoever plans it silences it.
     allowed = {"B01-reboot": {"RoceExporterDown"}}
     fleet = {n for n, c in cases().items() if c.get("separate")} - {"RoceProbeTargetUnreachable"}
     bad = [f"{tag}: {', '.join(sorted(fired - allowed.get(tag, set()) - fleet))} fires" for tag, fired in together(hosts).items() if fired - allowed.get(tag, set()) - fleet]
     expect(not bad, "\n".join(bad))
-    return f"{len(hosts)} hosts with {len(page)} series each, {len(alert_rules())} alerts"
+    return f"{len(hosts)} hosts with {len(hosts['healthy'])} series each, {len(alert_rules())} alerts"
 
 
 # Mutations ---------------------------------------------------------------------------------------------------------------
@@ -774,6 +805,7 @@ def rows():
             Row("alerts-lint-seeded", "the lint finds seeded faults", alert_lint.check_seeded),
             Row("alerts-thresholds", "rules compare with thresholds.yml", alert_lint.check_thresholds),
             Row("alerts-coverage", "each alert tested in all kinds, each fault told or explained", coverage),
+            Row("alerts-verdicts", "what check calls a fault has an alert, or a reason", verdicts),
             Row("alerts-runbooks", "a page for each alert, with commands that are safe to paste", alert_lint.check_runbooks),
             Row("alerts-runbook-queries", "queries of the pages parse and name what exists", alert_lint.check_runbook_queries),
             Row("alerts-runbooks-seeded", "the lint of runbooks finds seeded faults", alert_lint.check_runbooks_seeded),

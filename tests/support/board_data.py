@@ -139,6 +139,8 @@ def port_series(f, target, host, device, whole):
     c(target, "roce_cnp_handled_total", 20, bad(2500), **ib)
     c(target, "roce_cnp_ignored_total", 0, bad(900), **ib)
     c(target, "roce_port_symbol_errors_total", 0, bad(0.8), **ib)
+    c(target, "roce_physical_port_pcs_symbol_errors_total", 0, bad(0.6), **eth)
+    c(target, "roce_port_link_error_recoveries_total", 0, bad(0.02), **ib)
     c(target, "roce_port_receive_errors_total", 0, bad(0.9), **ib)
     c(target, "roce_port_transmit_discards_total", 0, bad(3), **ib)
     c(target, "roce_port_receive_discards_total", 0, bad(4), **ib)
@@ -164,8 +166,9 @@ def host_series(f, target, host):
     for device in ("mlx5_0", "mlx5_1"):
         port_series(f, target, host, device, whole=sick and device == "mlx5_0")
         half = bad(15.75e9) if device == "mlx5_0" else None
-        g(target, "roce_device_info", 1, device=device, driver="mlx5_core", pci_address="0000:3b:00.0", firmware="22.39.1002" if host != "node3" else "22.36.1010", hca_type="MT4125", hw_rev="0",
-          node_type="RNIC", protocol="roce", board_id="MT_0000000359", node_guid="", sys_image_guid="", node_desc="")
+        for firmware, there in {"22.39.1002": (1, "gone" if host == "node3" else None), "22.36.1010": ("gone", 1 if host == "node3" else "gone")}.items():
+            g(target, "roce_device_info", *there, device=device, driver="mlx5_core", pci_address="0000:3b:00.0", firmware=firmware, hca_type="MT4125", hw_rev="0",
+              node_type="RNIC", protocol="roce", board_id="MT_0000000359", node_guid="", sys_image_guid="", node_desc="")
         g(target, "roce_pcie_device_lost", 0, device=device)
         g(target, "roce_pcie_path_bandwidth_bytes_per_second", 31.5e9, half, device=device)
         g(target, "roce_pcie_path_expected_bandwidth_bytes_per_second", 31.5e9, device=device)

@@ -324,17 +324,19 @@ export default () =>
         graph({
           title: 'Bad frames and symbols',
           w: 8,
-          tells: 'Symbol errors of the port, frames lost on the wire by reason. Those without any are left out.',
+          tells: 'Symbol errors of the port, times that the link trained anew, frames lost on the wire by reason. Those without any are left out.',
           bad: 'any that goes on: crc and symbol are the cable; oversize is an MTU of the switch above ours.',
           empty: 'nothing bad arrived.',
           next: 'clean and re-seat both ends, then change the cable.',
           unit: 'cps',
           queries: [
             { expr: some('roce_port_symbol_errors_total'), legend: 'symbol errors' },
+            { expr: some('roce_physical_port_pcs_symbol_errors_total'), legend: 'symbol errors (PCS)' },
+            { expr: some('roce_port_link_error_recoveries_total'), legend: 'recoveries of the link' },
             { expr: some('roce_physical_port_errors_total'), legend: 'frames: {{reason}}' },
             { expr: some('roce_port_receive_errors_total'), legend: 'RDMA packets' },
           ],
-          links: [runbook('RoceSymbolErrors'), runbook('RoceWireErrors')],
+          links: [runbook('RoceSymbolErrors'), runbook('RoceLinkRecoveries'), runbook('RoceWireErrors')],
         }),
         graph({
           title: 'Errors by lane',
