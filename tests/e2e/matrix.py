@@ -296,7 +296,7 @@ def in_time():
     return f"{len(_times)} critical faults: median {statistics.median(_times.values()):.0f} s, maximum {max(_times.values()):.0f} s"
 
 
-SMOKE = ("B02", "F26", "F36", "F01", "F08", "F04")
+SMOKE = ("B02", "F26", "F08", "F04")
 
 
 AGAIN = ("F04", "F06")
