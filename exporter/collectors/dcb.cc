@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::array<std::string_view, kPriorities> kDigits{"0", "1", "2", "3", "4", "5", "6", "7"};
 constexpr std::size_t kDscps = 64;
-// Published whatever they map to: the class selector and the assured class that RoCE guides use, expedited forwarding,
-// and network control, which is the usual one of congestion notifications.
+// Published of a whole table whatever they map to: the class selector and the assured class that RoCE guides use,
+// expedited forwarding, and network control, which is the usual one of congestion notifications.
 constexpr std::array<std::size_t, 4> kAlwaysTold{24, 26, 46, 48};
 constexpr std::uint16_t kRoceV1EtherType = 0x8915;
 constexpr std::uint16_t kRoceV2Port = 4791;
@@ -129,13 +129,13 @@ bool holds_dscp(const std::vector<DcbApp>& apps) {
 
 void add_apps(const std::vector<DcbApp>& apps, const std::optional<DcbPfc>& pfc, Writer& out) {
   const auto map = dscp_map(apps);
-  unsigned entries = 0;
+  const auto entries =
+      static_cast<std::size_t>(std::count_if(map.begin(), map.end(), [](auto& m) { return m.has_value(); }));
   for (std::size_t dscp = 0; dscp < kDscps; ++dscp) {
     if (!map[dscp]) continue;
-    ++entries;
     const std::size_t priority = *map[dscp];
     const bool always = std::find(kAlwaysTold.begin(), kAlwaysTold.end(), dscp) != kAlwaysTold.end();
-    if (always || priority != dscp / 8 || (pfc && pfc->on(priority)))
+    if (entries < kDscps || always || priority != dscp / 8 || (pfc && pfc->on(priority)))
       out.add(metric::dscp_priority, std::to_string(dscp), priority);
   }
   out.add(metric::dscp_entries, entries);

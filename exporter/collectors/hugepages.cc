@@ -10,8 +10,6 @@
 namespace roce {
 namespace {
 
-constexpr std::size_t kMaxNodes = 16;  // each has three series a size
-
 class HugepagesCollector : public Collector {
  public:
   using Collector::Collector;
@@ -109,12 +107,11 @@ class HugepagesCollector : public Collector {
     const std::string dir = host().sysfs + "/devices/system/node";
     const auto names = list_directory(dir);
     if (!names) return failures.note(names.error());
-    std::size_t nodes = 0;
     for (const std::string& name : *names) {
       constexpr std::string_view kPrefix = "node";
       if (!name.starts_with(kPrefix)) continue;
       const std::string node = name.substr(kPrefix.size());
-      if (!parse_u64(node) || node.front() == ' ' || ++nodes > kMaxNodes) continue;
+      if (!parse_u64(node) || node.front() == ' ') continue;
       const std::string node_dir = dir + "/" + name + "/hugepages";
       for (const auto& [pages, size] : sizes_in(node_dir, failures)) {
         const std::string label = huge_page_label(size);

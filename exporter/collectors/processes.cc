@@ -63,17 +63,16 @@ struct Judged {
   Judgement judgement;
 };
 
-// Whom on-call must see first: those nearest to a limit that holds, then the others.
+// Whom on-call must see first: those nearest to a limit that holds, then those of whom that is not known.
 bool before(const Judged& a, const Judged& b) {
   const auto rank = [](const Judged& one) {
     const auto headroom = one.judgement.headroom();
     constexpr std::uint64_t kTop = std::numeric_limits<std::uint64_t>::max();
     return headroom ? std::pair(kTop - headroom->beyond, headroom->left) : std::pair(kTop, kTop);
   };
-  const bool limited_a = a.judgement.limited.value_or(false);
-  const bool limited_b = b.judgement.limited.value_or(false);
-  if (limited_a != limited_b) return limited_a;
-  if (limited_a && rank(a) != rank(b)) return rank(a) < rank(b);
+  const auto kind = [](const Judged& one) { return one.judgement.limited ? (*one.judgement.limited ? 0 : 2) : 1; };
+  if (kind(a) != kind(b)) return kind(a) < kind(b);
+  if (kind(a) == 0 && rank(a) != rank(b)) return rank(a) < rank(b);
   return a.process.pid < b.process.pid;
 }
 

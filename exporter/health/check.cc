@@ -264,6 +264,15 @@ bool CheckContext::is_representor(const Series& series) const {
          nullptr;
 }
 
+bool CheckContext::told_by(std::string_view collector) const {
+  return std::all_of(verdict_.sources.begin(), verdict_.sources.end(),
+                     [&](const SourceState& s) { return s.ok || s.collector != collector; });
+}
+
+bool CheckContext::hides_devices() const {
+  return !told_by("inventory") || page_.of(metric::device_info).size() < verdict_.devices;
+}
+
 bool CheckContext::reported(std::string_view object) const {
   const auto is_it = [&](const Finding& f) { return f.id == check_->id && f.object == object; };
   return std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_it) ||
@@ -290,6 +299,18 @@ std::string object_of(const Series& series) {
     out += value;
   }
   return out.empty() ? "host" : out;
+}
+
+double priority_of_dscp(const CheckContext& context, const Series& entries, unsigned dscp) {
+  constexpr double kAll = 64;
+  const std::string_view netdev = entries.label("netdev");
+  if (const Series* mapped =
+          context.page().find(metric::dscp_priority, {{"netdev", netdev}, {"dscp", std::to_string(dscp)}}))
+    return mapped->value();
+  // A page leaves out of a whole table what follows the common map, and of a part of one nothing.
+  if (entries.value() >= kAll) return std::floor(dscp / 8.0);
+  const Series* usual = context.page().find(metric::dcb_app_priority, {{"netdev", netdev}, {"application", "default"}});
+  return usual == nullptr ? 0 : usual->value();
 }
 
 std::string in_last(double seconds) {

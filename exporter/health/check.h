@@ -93,6 +93,10 @@ class CheckContext {
   // Declared values of a device, if any.
   const DeviceExpectation* expected(std::string_view device) const;
   bool is_representor(const Series& series) const;
+  // Whether all that the collector was asked for was read: what its families do not show is not there.
+  bool told_by(std::string_view collector) const;
+  // Whether the page may leave out RDMA devices of this host: they could not be listed, or described.
+  bool hides_devices() const;
   // Whether the running check has a finding on this object already.
   bool reported(std::string_view object) const;
 
@@ -115,6 +119,9 @@ std::string object_of(const Series& series);
 
 // device/port alone, the netdev where there is no RDMA device.
 std::string port_of(const Series& series);
+
+// The priority of a DSCP on the port that these entries (roce_dscp_entries, not 0) are of.
+double priority_of_dscp(const CheckContext& context, const Series& entries, unsigned dscp);
 
 // What a movement must reach to count.
 struct Movement {

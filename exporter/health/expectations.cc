@@ -33,12 +33,13 @@ class Comparison {
   }
 
  private:
-  // One entry a check and object: of the legs of a bond the one that falls short counts.
+  // One entry a check and object: of the legs of a bond the one that falls short counts, then the one that is not
+  // known.
   void add(Expectation e) {
     const auto [at, fresh] = places_.emplace(e.check + '\n' + e.object, out_.size());
     if (fresh) return out_.push_back(std::move(e));
-    Expectation& other = out_[at->second];
-    if (other.met.value_or(true) && e.met && (!other.met || !*e.met)) other = std::move(e);
+    const auto rank = [](const Expectation& one) { return one.met ? (*one.met ? 0 : 2) : 1; };
+    if (Expectation& other = out_[at->second]; rank(e) > rank(other)) other = std::move(e);
   }
 
   void add_number(std::string_view check, std::string object, double declared, bool met, std::string found,
@@ -74,6 +75,10 @@ class Comparison {
     const bool storage = device.expected.role == "storage";
     Expectation present{"device-missing", declared_name, info != nullptr, std::nullopt, {}, {}};
     present.found = info != nullptr ? std::string(info->label("device")) : "no such RDMA device";
+    if (info == nullptr && context_.hides_devices()) {
+      present.met.reset();
+      present.found = "not all RDMA devices of this host could be read";
+    }
     present.expected = fmt::format(
         "an RDMA device{}", device.expected.role.empty() ? "" : fmt::format(" with the role {}", device.expected.role));
     present.critical = storage;
@@ -181,15 +186,15 @@ class Comparison {
     if (expected.pfc_priorities) {
       double mask = 0;
       for (const unsigned priority : *expected.pfc_priorities) mask += std::ldexp(1.0, static_cast<int>(priority));
-      std::map<std::string, std::set<unsigned>> enabled;  // by device/port
+      std::map<std::pair<std::string, std::string_view>, std::set<unsigned>> enabled;  // by port and netdev
       each(metric::pfc_enabled, name, [&](const Series& series) {
-        auto& on = enabled[fmt::format("{}/{}", series.label("device"), series.label("port"))];
+        auto& on = enabled[{port_of(series), series.label("netdev")}];
         const auto priority = parse_u64(series.label("priority"));
         if (priority && series.value() == 1) on.insert(static_cast<unsigned>(*priority));
       });
       const std::string text = priorities_text(*expected.pfc_priorities);
-      for (const auto& [object, on] : enabled)
-        add_number("pfc-priorities", object, mask, on == *expected.pfc_priorities, priorities_text(on), text);
+      for (const auto& [leg, on] : enabled)
+        add_number("pfc-priorities", leg.first, mask, on == *expected.pfc_priorities, priorities_text(on), text);
       if (enabled.empty()) add_unknown("pfc-priorities", std::string(name), mask, text);
     }
     if (!expected.dscp.empty()) compare_dscp(name, expected);
@@ -203,11 +208,7 @@ class Comparison {
     const auto n = each(metric::dscp_entries, name, [&](const Series& entries) {
       std::string wrong;
       for (const auto& [dscp, priority] : expected.dscp) {
-        const Series* found = context_.page().find(
-            metric::dscp_priority,
-            {{"device", name}, {"netdev", entries.label("netdev")}, {"dscp", std::to_string(dscp)}});
-        // What the page leaves out follows the common map.
-        const double is = found != nullptr ? found->value() : std::floor(dscp / 8.0);
+        const double is = priority_of_dscp(context_, entries, dscp);
         if (entries.value() == 0)
           wrong = "no DSCP map: the port takes priorities from VLAN tags";
         else if (is != priority)
@@ -218,21 +219,51 @@ class Comparison {
     if (n == 0) add_unknown("dscp-map", std::string(name), std::nullopt, text);
   }
 
+  // Of each port the switches that matter: that of the notification point, and at the reaction point those of the
+  // declared priorities, else of the ones with PFC. Where neither tells which these are, one that is on is enough.
   void compare_ecn(std::string_view name, const DeviceExpectation& expected) {
     const bool wanted = *expected.ecn;
     const std::string text = wanted ? "on" : "off";
+    std::map<std::pair<std::string, std::string_view>, std::map<std::string_view, bool>> reaction;  // of a leg
+    const auto say = [&](const std::string& object, bool on, std::string_view where) {
+      add_number("ecn", object, wanted ? 1 : 0, on == wanted, fmt::format("{} at {}", on ? "on" : "off", where), text);
+    };
     const auto n = each(metric::ecn_enabled, name, [&](const Series& series) {
-      const auto priority = parse_u64(series.label("priority"));
-      if (wanted && expected.pfc_priorities &&
-          (!priority || !expected.pfc_priorities->contains(static_cast<unsigned>(*priority))))
-        return;
-      const bool met = (series.value() == 1) == wanted;
-      add_number("ecn", fmt::format("{}/{}", series.label("device"), series.label("port")), wanted ? 1 : 0, met,
-                 fmt::format("{} at the {} point for priority {}", series.value() == 1 ? "on" : "off",
-                             series.label("point"), series.label("priority")),
-                 text);
+      const std::string_view priority = series.label("priority");
+      auto& leg = reaction[{port_of(series), series.label("netdev")}];
+      if (priority.empty())
+        say(port_of(series), series.value() == 1, fmt::format("the {} point", series.label("point")));
+      else
+        leg[priority] = series.value() == 1;
     });
     if (n == 0) add_unknown("ecn", std::string(name), wanted ? 1 : 0, text);
+    for (const auto& [at, leg] : reaction) {
+      const std::string& object = at.first;
+      if (!wanted) {
+        for (const auto& [priority, on] : leg)
+          say(object, on, fmt::format("the reaction point for priority {}", priority));
+        continue;
+      }
+      std::set<std::string> matter;
+      if (expected.pfc_priorities)
+        for (const unsigned priority : *expected.pfc_priorities) matter.insert(std::to_string(priority));
+      else
+        for (const Series* pfc : context_.page().with(metric::pfc_enabled, "netdev", at.second))
+          if (pfc->value() == 1) matter.emplace(pfc->label("priority"));
+      for (const std::string& priority : matter) {
+        const auto found = leg.find(priority);
+        if (found == leg.end())
+          add_unknown("ecn", object, 1, text);
+        else
+          say(object, found->second, fmt::format("the reaction point for priority {}", priority));
+      }
+      if (!matter.empty()) continue;
+      if (leg.empty())
+        add_unknown("ecn", object, 1, text);
+      else
+        say(object, std::any_of(leg.begin(), leg.end(), [](const auto& one) { return one.second; }),
+            "the reaction point");
+    }
   }
 
   void compare_host() {
@@ -249,10 +280,24 @@ class Comparison {
         e.met = false;
         e.found = fmt::format("{} for process {} {}", bytes_text(worst), limit.label("pid"), limit.label("comm"));
       }
-      if (context_.of(metric::processes).empty()) e.met.reset();
+      if (*e.met && !judges_all_processes()) {
+        e.met.reset();
+        e.found = "not every RDMA process could be read";
+      }
       add(std::move(e));
     }
     for (const DeclaredHugepages& declared : host.hugepages) compare_hugepages(declared);
+  }
+
+  bool judges_all_processes() const {
+    const auto number = [&](const MetricDesc& metric) {
+      const auto series = context_.of(metric);
+      return series.empty() ? std::optional<double>() : series.front().value();
+    };
+    const auto all = number(metric::processes);
+    const auto judged = static_cast<double>(context_.of(metric::process_memlock_limited).size());
+    return all && judged + number(metric::processes_left_out).value_or(0) >= *all &&
+           number(metric::process_hidden_contexts).value_or(0) == 0;
   }
 
   void compare_hugepages(const DeclaredHugepages& declared) {
@@ -264,7 +309,12 @@ class Comparison {
                               ? context_.page().find(metric::numa_hugepages_allocated,
                                                      {{"node", std::to_string(*declared.node)}, {"size", size}})
                               : context_.page().find(metric::hugepages_allocated, {{"size", size}});
-    const bool told = !context_.of(metric::hugepages_allocated).empty();
+    // A size that the host tells nothing of has no pages; a page that tells nothing of the host or node says nothing.
+    const bool told =
+        context_.told_by("hugepages") &&
+        (declared.node
+             ? !context_.page().with(metric::numa_hugepages_allocated, "node", std::to_string(*declared.node)).empty()
+             : !context_.of(metric::hugepages_allocated).empty());
     if (found == nullptr && !told) return add_unknown("hugepages", object, pages, text);
     const double is = found == nullptr ? 0 : found->value();
     add_number("hugepages", object, pages, is >= pages, fmt::format("{} pages", short_number(is)), text);

@@ -90,6 +90,7 @@ void Health::add_metrics(const Page& page, SampleBatch& out) {
   }
   Verdict ignored;
   ignored.sources = page.sources;
+  ignored.devices = page.devices;
   const CheckContext context(view, &history_, profile_.get(), ignored);
   for (const Series& info : view.of(metric::device_info)) {
     const std::string role = context.role_of(info.label("device"));

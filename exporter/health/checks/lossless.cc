@@ -144,9 +144,7 @@ void dscp_not_lossless(CheckContext& context) {
       if (entries.label("device") != tos.label("device") || entries.label("port") != tos.label("port")) continue;
       const std::string_view netdev = entries.label("netdev");
       if (entries.value() == 0 || !any_pfc(context, netdev)) continue;
-      const Series* mapped =
-          context.page().find(metric::dscp_priority, {{"netdev", netdev}, {"dscp", std::to_string(dscp)}});
-      const std::string priority = short_number(mapped != nullptr ? mapped->value() : static_cast<double>(dscp / 8));
+      const std::string priority = short_number(priority_of_dscp(context, entries, dscp));
       if (!pfc_on(context, netdev, priority))
         context.report(port_of(tos),
                        fmt::format("default DSCP {} maps to priority {}, which has no PFC", dscp, priority));
@@ -155,10 +153,14 @@ void dscp_not_lossless(CheckContext& context) {
 }
 
 void ecn_off(CheckContext& context) {
-  for (const Series& ecn : context.of(metric::ecn_enabled))
-    if (ecn.value() == 0 && pfc_on(context, ecn.label("netdev"), ecn.label("priority")))
-      context.report(fmt::format("{} priority {}", port_of(ecn), ecn.label("priority")),
-                     fmt::format("congestion control is off at the {} point", ecn.label("point")));
+  for (const Series& ecn : context.of(metric::ecn_enabled)) {
+    const std::string_view priority = ecn.label("priority");  // none: one switch for the port
+    const std::string_view netdev = ecn.label("netdev");
+    if (ecn.value() != 0 || !(priority.empty() ? any_pfc(context, netdev) : pfc_on(context, netdev, priority)))
+      continue;
+    context.report(priority.empty() ? port_of(ecn) : fmt::format("{} priority {}", port_of(ecn), priority),
+                   fmt::format("congestion control is off at the {} point", ecn.label("point")));
+  }
 }
 
 void cnp_ignored(CheckContext& context) {

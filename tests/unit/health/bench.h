@@ -66,11 +66,12 @@ class Bench {
 
   Verdict judge(const Profile* profile = nullptr, bool advice = false) const {
     const SampleBatch* const batches[] = {batch_.get()};
-    return roce::judge(PageView(batches), sources, 1, &history_, profile, advice);
+    return roce::judge(PageView(batches), sources, devices, &history_, profile, advice);
   }
 
   const SampleBatch& batch() const { return *batch_; }
   const History& history() const { return history_; }
+  std::size_t devices = 1;  // RDMA devices of the host
   std::vector<SourceState> sources{{"rdma_port", "mlx5_0", true, "", ""}};
 
  private:

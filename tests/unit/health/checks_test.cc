@@ -309,12 +309,32 @@ std::vector<Look> looks() {
         "DSCP 26 maps to priority 2"},
        {"dscp-not-lossless", "to 3", {}, {tos, entries + "64", dscp + "3", pfc(3, 1)}, ""},
        {"dscp-not-lossless", "common map", {}, {tos, entries + "64", pfc(3, 1)}, ""},
+       {"dscp-not-lossless",
+        "not in the map",
+        {},
+        {tos, entries + "1", pfc(3, 1), pfc(0, 0)},
+        "mlx5_0/1",
+        "DSCP 26 maps to priority 0"},
+       {"dscp-not-lossless",
+        "default priority",
+        {},
+        {tos, entries + "1", pfc(3, 1),
+         R"(roce_dcb_app_priority{device="mlx5_0",port="1",netdev="eth0",application="default"} 3)"},
+        ""},
        {"dscp-not-lossless", "no PFC at all", {}, {tos, entries + "64", dscp + "2"}, ""}});
-  const std::string ecn =
-      R"(roce_ecn_enabled{device="mlx5_0",port="1",netdev="eth0",point="notification",priority="3"} )";
-  add({{"ecn-off", "off", {}, {ecn + "0", pfc(3, 1)}, "mlx5_0/1 priority 3", "notification"},
+  const std::string ecn = R"(roce_ecn_enabled{device="mlx5_0",port="1",netdev="eth0",point="reaction",priority="3"} )";
+  const std::string notification =
+      R"(roce_ecn_enabled{device="mlx5_0",port="1",netdev="eth0",point="notification",priority=""} )";
+  add({{"ecn-off", "off", {}, {ecn + "0", pfc(3, 1)}, "mlx5_0/1 priority 3", "reaction"},
        {"ecn-off", "lossy priority", {}, {ecn + "0", pfc(3, 0)}, ""},
-       {"ecn-off", "on", {}, {ecn + "1", pfc(3, 1)}, ""}});
+       {"ecn-off", "on", {}, {ecn + "1", pfc(3, 1)}, ""},
+       {"ecn-off",
+        "one switch for the port",
+        {},
+        {notification + "0", ecn + "1", pfc(3, 1)},
+        "mlx5_0/1",
+        "notification"},
+       {"ecn-off", "no priority with PFC", {}, {notification + "0", pfc(3, 0)}, ""}});
   add(counter("cnp-ignored", "roce_cnp_ignored_total" + kPort.substr(0, kPort.size() - 1), 3, "mlx5_0/1"));
   const std::string marks = "roce_receive_ecn_marked_packets_total" + kPort;
   const std::string sent = "roce_cnp_sent_total" + kPort;

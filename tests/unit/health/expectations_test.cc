@@ -39,7 +39,10 @@ TEST_P(ExpectationTest, IsJudgedAsThePageShows) {
   ASSERT_TRUE(profile.has_value()) << profile.error();
   Bench bench;
   std::vector<std::string> lines = row.page;
-  if (row.check != "device-missing") lines.push_back(kInfo);
+  if (row.check == "device-missing")
+    bench.devices = lines.size();
+  else
+    lines.push_back(kInfo);
   bench.page(lines);
   const Verdict verdict = bench.judge(&*profile);
   std::vector<Finding> findings;
@@ -148,15 +151,82 @@ INSTANTIATE_TEST_SUITE_P(
             "mlx5_0/1",
             0,
             "26 to 3"},
+        Row{"DscpNotInTheMap",
+            "dscp: {26: 3}",
+            {net("roce_dscp_entries", "1"), net("roce_dscp_priority", "6", ",dscp=\"48\"")},
+            "dscp-map",
+            "mlx5_0/1",
+            0,
+            "26 to 0"},
+        Row{"DscpByDefault",
+            "dscp: {26: 3}",
+            {net("roce_dscp_entries", "1"), net("roce_dcb_app_priority", "3", ",application=\"default\"")},
+            "dscp-map",
+            "mlx5_0/1",
+            1},
+        Row{"PfcOfOneLegOfABond",
+            "pfc_priorities: [3]",
+            {net("roce_pfc_enabled", "1", ",priority=\"3\""),
+             R"(roce_pfc_enabled{device="mlx5_0",port="1",netdev="eth1",priority="3"} 0)"},
+            "pfc-priorities",
+            "mlx5_0/1",
+            0,
+            "none"},
         Row{"DscpNoMap", "dscp: {26: 3}", {net("roce_dscp_entries", "0")}, "dscp-map", "mlx5_0/1", 0, "VLAN"},
         Row{"EcnOff",
             "ecn: true, pfc_priorities: [3]",
             {net("roce_ecn_enabled", "0", ",point=\"reaction\",priority=\"3\""),
-             net("roce_ecn_enabled", "1", ",point=\"notification\",priority=\"3\"")},
+             net("roce_ecn_enabled", "1", ",point=\"notification\",priority=\"\"")},
             "ecn",
             "mlx5_0/1",
             0,
             "reaction"},
+        Row{"EcnNotificationOff",
+            "ecn: true, pfc_priorities: [3]",
+            {net("roce_ecn_enabled", "1", ",point=\"reaction\",priority=\"3\""),
+             net("roce_ecn_enabled", "0", ",point=\"notification\",priority=\"\"")},
+            "ecn",
+            "mlx5_0/1",
+            0,
+            "notification"},
+        Row{"EcnWhereFlowControlIs",
+            "ecn: true",
+            {net("roce_ecn_enabled", "0", ",point=\"reaction\",priority=\"0\""),
+             net("roce_ecn_enabled", "1", ",point=\"reaction\",priority=\"3\""),
+             net("roce_pfc_enabled", "1", ",priority=\"3\"")},
+            "ecn",
+            "mlx5_0/1",
+            1},
+        Row{"EcnOfAnyPriority",
+            "ecn: true",
+            {net("roce_ecn_enabled", "0", ",point=\"reaction\",priority=\"0\""),
+             net("roce_ecn_enabled", "1", ",point=\"reaction\",priority=\"3\"")},
+            "ecn",
+            "mlx5_0/1",
+            1},
+        Row{"EcnOfNoPriority",
+            "ecn: true",
+            {net("roce_ecn_enabled", "0", ",point=\"reaction\",priority=\"0\""),
+             net("roce_ecn_enabled", "0", ",point=\"reaction\",priority=\"3\"")},
+            "ecn",
+            "mlx5_0/1",
+            0,
+            "reaction"},
+        Row{"EcnOfThePriorityNotTold",
+            "ecn: true, pfc_priorities: [3]",
+            {net("roce_ecn_enabled", "1", ",point=\"reaction\",priority=\"0\""),
+             net("roce_ecn_enabled", "1", ",point=\"notification\",priority=\"\"")},
+            "ecn",
+            "mlx5_0/1",
+            -1},
+        Row{"EcnNotWanted",
+            "ecn: false",
+            {net("roce_ecn_enabled", "0", ",point=\"reaction\",priority=\"0\""),
+             net("roce_ecn_enabled", "1", ",point=\"reaction\",priority=\"3\"")},
+            "ecn",
+            "mlx5_0/1",
+            0,
+            "priority 3"},
         Row{"EcnOtherPriority",
             "ecn: true, pfc_priorities: [3]",
             {net("roce_ecn_enabled", "0", ",point=\"reaction\",priority=\"0\""),
@@ -188,6 +258,31 @@ INSTANTIATE_TEST_SUITE_P(
             "memlock",
             "host",
             1},
+        Row{"MemlockOfAProcessThatIsDenied",
+            "host: {memlock: 64KiB}",
+            {"roce_processes 2", R"(roce_process_memlock_limited{pid="7",comm="x"} 0)"},
+            "memlock",
+            "host",
+            -1},
+        Row{"MemlockOfProcessesLeftOut",
+            "host: {memlock: 64KiB}",
+            {"roce_processes 2", "roce_processes_left_out 1", R"(roce_process_memlock_limited{pid="7",comm="x"} 0)"},
+            "memlock",
+            "host",
+            1},
+        Row{"MemlockOfAHiddenProcess",
+            "host: {memlock: 64KiB}",
+            {"roce_processes 1", "roce_process_hidden_contexts 1",
+             R"(roce_process_memlock_limited{pid="7",comm="x"} 0)"},
+            "memlock",
+            "host",
+            -1},
+        Row{"HugepagesOfANodeNotTold",
+            "host: {hugepages: [{size: 1GiB, pages: 1, node: 18}]}",
+            {R"(roce_hugepages_allocated{size="1GB"} 8)", R"(roce_numa_hugepages_allocated{node="1",size="1GB"} 8)"},
+            "hugepages",
+            "1GB node 18",
+            -1},
         Row{"Hugepages",
             "host: {hugepages: [{size: 2MiB, pages: 9}]}",
             {R"(roce_hugepages_allocated{size="2MB"} 8)"},
@@ -257,6 +352,41 @@ INSTANTIATE_TEST_SUITE_P(
             0,
             "128 s"}),
     [](const auto& row) { return row.param.name; });
+
+// A device whose description hangs, or a list that cannot be read, is no missing device.
+TEST(ExpectationTest, ADeviceThatCannotBeReadIsNotMissing) {
+  const auto profile = parse_profile("devices: [{pci_address: \"0000:18:00.0\", role: storage}]\n", "p.yml");
+  ASSERT_TRUE(profile.has_value());
+  const auto judged = [&](Bench& bench) {
+    bench.page({kInfo});
+    const Verdict verdict = bench.judge(&*profile);
+    return std::none_of(verdict.findings.begin(), verdict.findings.end(),
+                        [](const Finding& f) { return f.id == "device-missing"; })
+               ? "open"
+               : "missing";
+  };
+  Bench all;
+  EXPECT_STREQ(judged(all), "missing");
+  Bench slow;
+  slow.devices = 2;
+  EXPECT_STREQ(judged(slow), "open");
+  Bench unlisted;
+  unlisted.sources.push_back({"inventory", "", false, "io", "sys/class/infiniband"});
+  EXPECT_STREQ(judged(unlisted), "open");
+}
+
+// What could not be read of the host's huge pages is not 0.
+TEST(ExpectationTest, HugePagesThatCannotBeReadAreNotNone) {
+  const auto profile = parse_profile("host: {hugepages: [{size: 1GiB, pages: 1}]}\n", "p.yml");
+  ASSERT_TRUE(profile.has_value());
+  Bench bench;
+  bench.page({kInfo, R"(roce_hugepages_allocated{size="2MB"} 8)"});
+  EXPECT_EQ(bench.judge(&*profile).findings.size(), 1U);
+  bench.sources.push_back({"hugepages", "", false, "io", "nr_hugepages"});
+  const Verdict verdict = bench.judge(&*profile);
+  EXPECT_TRUE(std::none_of(verdict.findings.begin(), verdict.findings.end(),
+                           [](const Finding& f) { return f.id == "hugepages"; }));
+}
 
 TEST(ExpectationsTest, AStorageDeviceThatIsMissingOrDownIsCritical) {
   const auto profile = parse_profile(
