@@ -25,6 +25,8 @@ from score import Score
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(BUILD, "tests", "e2e", "matrix.tsv")
 CRITICAL_SECONDS = 60  # from the fault to the receiver, at a scrape and an evaluation each 15 s
+CRITICAL = ("F04", "F08", "F18", "F26", "F31", "F40")  # whose alerts wait for nothing but a second bad scrape
+SET_UP_FIRST = ("F18",)  # makes a connection first; the fault is the last that the script does
 JOBS = {"roce": 14791, "roce_prober": 14792}
 FEW, MANY = 2, 3  # machines: enough for most faults; of two that do not reach each other none can tell which one is to blame
 # Round trips of an emulated lab are a thousand times those of a fabric, and its processes wait as long: what fleets that
@@ -176,6 +178,8 @@ def inject(watch, fault, linger=20, left=()):
         return None
     start = time.monotonic()
     core.lab("fault", fault, node, "on")
+    if fault in SET_UP_FIRST:
+        start = time.monotonic()
     try:
         while (found := cause()) is None and time.monotonic() < start + float(row["seconds"] or 180):
             time.sleep(0.5)
@@ -266,9 +270,9 @@ def one(fault, nodes=FEW):
             return None
         severity, took, came = inject(watch, fault)
     fault_map.settle(fault, 1)
-    if severity == "critical":
+    if fault in CRITICAL:
         _times[fault] = took
-    return f"{took:.0f} s, {len(came)} alerts came"
+    return f"{severity}, {took:.0f} s, {len(came)} alerts came"
 
 
 def again_and_again(fault, nodes=FEW, times=20):
@@ -290,10 +294,10 @@ def again_and_again(fault, nodes=FEW, times=20):
 
 def in_time():
     """Critical faults reach the receiver within a minute."""
-    expect(_times, "no critical fault was injected")
+    expect(_times, f"none of {' '.join(CRITICAL)} was told")
     slow = {f: t for f, t in _times.items() if t > CRITICAL_SECONDS}
     expect(not slow, f"too late: {slow}")
-    return f"{len(_times)} critical faults: median {statistics.median(_times.values()):.0f} s, maximum {max(_times.values()):.0f} s"
+    return f"{' '.join(_times)}: median {statistics.median(_times.values()):.0f} s, maximum {max(_times.values()):.0f} s"
 
 
 SMOKE = ("B02", "F26", "F08", "F04")
@@ -318,5 +322,5 @@ def rows(tag, full_only=False, nodes=FEW):
 
 
 def verdict_rows(tag):
-    return [Row(f"{tag}-in-time", "critical faults arrive within a minute", in_time, full_only=True, alone=True),
+    return [Row(f"{tag}-in-time", "critical faults of links arrive within a minute", in_time, full_only=True, alone=True),
             Row(f"{tag}-score", "over all rows: recall and precision", score.check, full_only=True, alone=True)]

@@ -10,7 +10,7 @@ class Score:
     def fault(self, name, told, right, wrong):
         """A fault: whether its own alert came, on its object and with its words; how many alerts came that are true of it; what
         else came."""
-        self.faults[name] = told
+        self.faults[name] = told and self.faults.get(name, True)
         self._add(name, right, wrong)
 
     def event(self, name, right, wrong):
