@@ -799,6 +799,7 @@ def mutations(every, names=None):
 def rows():
     import alert_lint
     import alert_routing
+    import series
     return [Row("alerts-generated", "rules and Kubernetes objects are what their sources make", generated),
             Row("alerts-syntax", "promtool check rules", syntax),
             Row("alerts-lint", "names, labels, texts and habits of the rules", alert_lint.check_rules),
@@ -814,7 +815,8 @@ def rows():
             Row("alerts-alone", "each event among all rules: nothing else fires, or it is written down why", alone),
             Row("alerts-benign", "reboots, reloads, wraps, lost scrapes, idle hosts: no alert among all rules", benign),
             Row("alerts-mutants-one", "one mutant of each rule is killed", lambda: mutations(False)),
-            Row("alerts-mutants", "every mutant of every rule is killed", lambda: mutations(True), full_only=True)]
+            Row("alerts-mutants", "every mutant of every rule is killed", lambda: mutations(True), full_only=True),
+            *series.rows()]
 
 
 if __name__ == "__main__":
