@@ -23,6 +23,8 @@ std::string_view to_string(ErrorKind kind) {
       return "not_recorded";
     case ErrorKind::kIo:
       return "io";
+    case ErrorKind::kLost:
+      return "lost";
   }
   return "io";
 }

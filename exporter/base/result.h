@@ -21,9 +21,10 @@ enum class ErrorKind {
   kTimeout,      // the deadline passed first
   kNotRecorded,  // a replayed recording does not hold this source
   kIo,           // any other failure of the kernel call
+  kLost,         // what was read is all ones: the device is off its bus
 };
 
-// Name as used in labels: absent, unsupported, denied, busy, malformed, timeout, not_recorded, io.
+// Name as used in labels: absent, unsupported, denied, busy, malformed, timeout, not_recorded, io, lost.
 std::string_view to_string(ErrorKind kind);
 
 // The kind that an errno of a sysfs, procfs or netlink read stands for.

@@ -153,7 +153,7 @@ Result<void> CounterSet::publish(const std::vector<Reading>& readings, Part& par
   auto& states = part.counters[port_];
   if (all_ones(readings)) {
     states[static_cast<std::size_t>(CounterState::kFailing)] += static_cast<std::uint32_t>(readings.size());
-    return fail(ErrorKind::kIo,
+    return fail(ErrorKind::kLost,
                 netdev_.value_or(device_) + ": every counter reads all ones, the device is off its bus");
   }
   if (restarted(readings))

@@ -49,7 +49,7 @@ class PcieCollector : public Collector {
     const bool lost = read_function(*path, *part);
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
-    if (lost) return fail(ErrorKind::kIo, device().name + ": reads all ones, the device is off its bus");
+    if (lost) return fail(ErrorKind::kLost, device().name + ": reads all ones, the device is off its bus");
     return failures_.conclude();
   }
 

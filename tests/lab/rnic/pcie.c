@@ -294,10 +294,10 @@ int rnic_pcie_set(struct rnic *sim, const char *what, u32 value)
 	lockdep_assert_held(&rnic_mutex);
 	if (!field || !sim->pdev)
 		return -EINVAL;
-	/* A speed is a generation; it and a width go to 6 and 32 as the registers know them. */
+	/* A speed is a generation; it and a width go to 6 and 32 as the registers know them. 63 lanes: all ones, off the bus. */
 	if (speed && (value < 1 || value > 6))
 		return -EINVAL;
-	if (width && (value < 1 || value > 32))
+	if (width && value != 63 && (value < 1 || value > 32))
 		return -EINVAL;
 	if (!speed && !width && (!is_power_of_2(value) || value < 128 || value > 4096))
 		return -EINVAL;

@@ -148,7 +148,7 @@ TEST_F(PcieTest, AllOnesAreALostDeviceAndNoValues) {
   tree_.write(std::string(kNic) + "aer_dev_fatal", "Undefined 0\nTOTAL_ERR_FATAL 18446744073709551615\n");
   const std::string text = page("pcie", "mlx5_0");
   EXPECT_THAT(error_, HasSubstr("off its bus"));
-  EXPECT_EQ(kind_, "io");
+  EXPECT_EQ(kind_, "lost");
   EXPECT_THAT(text, HasSubstr("roce_pcie_device_lost{device=\"mlx5_0\"} 1\n"));
   EXPECT_THAT(text, Not(HasSubstr("roce_pcie_max_read_request_bytes{")));
   EXPECT_THAT(text, Not(HasSubstr("roce_pcie_link")));

@@ -790,14 +790,14 @@ TEST(JudgeTest, AFailingSourceLeavesItsChecksOpen) {
 TEST(JudgeTest, WhatIsFoundOfAWholeDeviceIsNotOpenToo) {
   Bench bench;
   bench.sources = {{"rdma_port", "mlx5_0", true, "", ""},
-                   {"pcie", "mlx5_0", false, "io", "mlx5_0: reads all ones: io"},
+                   {"pcie", "mlx5_0", false, "lost", "mlx5_0: reads all ones: lost"},
                    {"dcb", "eth0", false, "not_recorded", ""}};
   bench.page({kUp, R"(roce_pcie_device_lost{device="mlx5_0"} 1)"});
   const Verdict verdict = bench.judge();
   ASSERT_EQ(verdict.findings.size(), 2U);
   EXPECT_EQ(verdict.findings[0].id, "device-lost");
   EXPECT_EQ(verdict.findings[0].runbook, "packaging/docs/checks.md#device-lost");
-  EXPECT_EQ(verdict.findings[1].found, "io: mlx5_0: reads all ones") << "the kind once";
+  EXPECT_EQ(verdict.findings[1].found, "lost: mlx5_0: reads all ones") << "the kind once";
   std::set<std::string> of_pcie;
   for (const NotJudged& n : verdict.not_judged)
     if (n.object == "mlx5_0")

@@ -316,13 +316,14 @@ TEST_F(StatusPageTest, ALostDeviceIsNotActive) {
   link("mlx5_0");
   line("roce_pcie_device_lost{device=\"mlx5_0\"} 1");
   verdict_.devices = 1;
-  verdict_.sources = {{"rdma_port", "mlx5_0", true, "", ""}, {"pcie", "mlx5_0", false, "io", "mlx5_0: all ones: io"}};
+  verdict_.sources = {{"rdma_port", "mlx5_0", true, "", ""},
+                      {"pcie", "mlx5_0", false, "lost", "mlx5_0: all ones: lost"}};
   finding("device-lost", Status::kCritical, "mlx5_0");
   const std::string html = page();
   EXPECT_THAT(html,
               HasSubstr("<span class=\"bad\">device lost</span><span class=\"soft\">active when it was lost</span>"));
   EXPECT_THAT(html, HasSubstr("1 RDMA device, 1 source read, 1 failing"));
-  EXPECT_THAT(html, HasSubstr("io: mlx5_0: all ones</li>"));
+  EXPECT_THAT(html, HasSubstr("lost: mlx5_0: all ones</li>"));
 }
 
 TEST_F(StatusPageTest, OneSeverityHasOneColour) {
