@@ -676,6 +676,12 @@ def benign_hosts():
             return values
         return [v + 2.0 * ((i + 10) // 20) for i, v in enumerate(values)]
 
+    per_second = {"roce_port_receive_packets_total": 1e6, "roce_port_transmit_packets_total": 1e6, "roce_receive_ecn_marked_packets_total": 4000,
+                  "roce_cnp_sent_total": 1000, "roce_cnp_handled_total": 4000}
+
+    def few_notifications(name, labels, values):
+        return [values[0] + per_second[name] * STEP * i for i in range(WHOLE)] if name in per_second and values[0] is not None else values
+
     def slow_but_declared(name, labels, values):
         return [12.5e9] * WHOLE if name == "roce_port_rate_bytes_per_second" else values
 
@@ -695,6 +701,7 @@ def benign_hosts():
         "B04-lost-scrape": lose(page, half),
         "B04-prometheus-restart": edit(lambda n, l, v: gone(v, half, half + 8)),
         "B06-pfc-bursts": edit(pfc_bursts),
+        "B07-notifications": edit(few_notifications),
         "B08-idle": edit(idle),
         "B09-no-rdma": no_rdma,
         "B10-no-counters": no_counters,
