@@ -143,6 +143,9 @@ class Pages:
 
         class Server(http.server.ThreadingHTTPServer):
             request_queue_size = 256
+
+            def handle_error(self, *_):
+                """A scrape that gave up is not news here: what is lost with it is."""
         self.server = Server(("127.0.0.1", 0), Handler)
         self.address = f"127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -228,7 +231,8 @@ def events():
         found, step, hold = alerts.expected()[name], case.get("step", STEP), alerts.seconds(alerts.alert_rules()[name].get("for", "0s"))
         long = hold > 600
         live = max(0, (found["first"] - (0 if long else hold) - LEADS.get(name, LEAD)) / step) if not case.get("always") else 0
-        play = Play(name, alerts.series_of(case, case["event"]), step, live)
+        # Cases of days hold their own past: they are about how much of it is bad.
+        play = Play(name, alerts.series_of(case, case["event"]), step, live, past=0 if "step" in case else PAST)
         wanted = [Told(name, a) for a in found["alerts"]]
         pending.update({told: hold - LEAD for told in wanted if long})
         out.append((play, wanted))
