@@ -168,7 +168,9 @@ def scenarios():
         ("responder-down", [real("RoceProberDown"), real("RoceProbeTargetSuspect", host="node1", target_host="node1"), real("RoceProbePathDown", host="node3", target_host="node1")],
          {"ticket": ["RoceProberDown"]}),
         ("busy-host", [real("RoceProberHostDelay"), real("RoceProbeLatencyShift"), real("RoceProbeTailLatency")], {"ticket": ["RoceProberHostDelay"]}),
-        ("info", [real("RoceFirmwareDiffers"), real("RoceCountersUnreadable")], {}),
+        ("versions", [real("RoceFirmwareDiffers"), real("RoceFirmwareDiffers", host="node2", instance="node2:14791"), real("RoceDriverDiffers")],
+         {"ticket": ["RoceFirmwareDiffers", "RoceDriverDiffers"]}),
+        ("info", [real("RocePortInactive", host="node9"), real("RoceCountersUnreadable")], {}),
     ]
 
 
@@ -196,6 +198,9 @@ def failing_scenarios(drop=None):
                         found.setdefault(path, set()).add(alert["labels"]["alertname"])
             if found != {k: set(v) for k, v in wanted.items()}:
                 bad.append(f"{name}: arrived {({k: sorted(v) for k, v in found.items()})}, expected {wanted}")
+        together = [len(note["alerts"]) for path, note in receiver.got if any(alert["labels"]["alertname"] == "RoceFirmwareDiffers" for alert in note["alerts"])]
+        if max(together, default=0) < 2:
+            bad.append(f"hosts whose firmware differs come one by one: {together}")
         if not any(path == "watchdog" for path, _ in receiver.got):
             bad.append("the Watchdog did not arrive")
     return bad
