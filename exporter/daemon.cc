@@ -24,6 +24,7 @@
 #include "exporter/demo.h"
 #include "exporter/kernel/dcb_netlink.h"
 #include "exporter/kernel/dcb_recorded.h"
+#include "exporter/kernel/devlink_recorded.h"
 #include "exporter/kernel/ethtool_live.h"
 #include "exporter/kernel/ethtool_recorded.h"
 #include "exporter/kernel/files.h"
@@ -258,7 +259,7 @@ Result<std::shared_ptr<const Host>> open_host(const Options& options) {
     host->recorded_netdevs = recorded_netdevs(*host, root);
     ROCE_TRY(host->rdma, open_rdma_recording(root));
     ROCE_TRY(host->ethtool, open_ethtool_recording(root));
-    host->devlink = open_devlink_recording();
+    host->devlink = open_devlink_recording(root);
     host->dcb = open_dcb_recording(root);
     return host;
   }

@@ -7,6 +7,7 @@
 #include "exporter/catalog/catalog.h"
 #include "exporter/collectors/absent.h"
 #include "exporter/kernel/devlink.h"
+#include "exporter/kernel/devlink_handle.h"
 #include "exporter/kernel/inventory.h"
 
 namespace roce {
@@ -21,7 +22,7 @@ class DevlinkCollector : public Collector {
   Result<void> collect(Output& out) override {
     if (!host().devlink || device().pci_address.empty()) return {};
     auto part = std::make_shared<Part>();
-    const auto reporters = host().devlink->health_reporters(handle());
+    const auto reporters = host().devlink->health_reporters(devlink_handle(device().parent, device().pci_address));
     part->read_at = Part::Clock::now();
     if (!reporters) {
       const ErrorKind kind = reporters.error().kind;
@@ -51,14 +52,6 @@ class DevlinkCollector : public Collector {
     }
     out.parts.push_back(std::move(part));
     return {};
-  }
-
- private:
-  // A sub-function of mlx5 has a devlink of its own.
-  DevlinkHandle handle() const {
-    const std::string last = device().parent.substr(device().parent.rfind('/') + 1);
-    if (last.starts_with("mlx5_core.sf.")) return {"auxiliary", last};
-    return {"pci", device().pci_address};
   }
 };
 

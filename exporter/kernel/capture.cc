@@ -16,6 +16,7 @@
 #include "exporter/base/parse.h"
 #include "exporter/kernel/capture_processes.h"
 #include "exporter/kernel/capture_sources.h"
+#include "exporter/kernel/denied_link.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/pci.h"
 #include "exporter/kernel/process.h"
@@ -628,6 +629,11 @@ class Capturer {
   // One that holds RDMA contexts.
   Result<void> process(std::uint32_t pid) {
     const std::string folder = fmt::format("proc/{}/", pid);
+    if (!exists(source(folder))) {
+      // One that is hidden from the user of this program, or that has ended.
+      return read_process(host_.procfs, pid, host_.live).denied ? denied(folder.substr(0, folder.size() - 1))
+                                                                : Result<void>();
+    }
     ROCE_TRY_VOID(take(folder + "comm", Holds::kComm));
     ROCE_TRY_VOID(take(folder + "limits", Holds::kLimits));
     ROCE_TRY_VOID(take(folder + "status", Holds::kStatus));
@@ -643,6 +649,17 @@ class Capturer {
     if (!seen_.insert(path).second) return {};
     ++report_.files;
     return sink_.file(path_out(path, names_), content);
+  }
+
+  // What is there and gave no text.
+  Result<void> unread(const std::string& path, const Error& error) {
+    if (error.kind == ErrorKind::kDenied) return denied(path);
+    ++report_.unreadable;
+    // In a replay too an empty file has no value, and a link to itself fails: without them the file would count as one
+    // that the kernel does not have.
+    if (error.kind == ErrorKind::kUnsupported) return text(path, "");
+    if (error.kind != ErrorKind::kIo || !seen_.insert(path).second) return {};
+    return sink_.link(path_out(path, names_), path_out(path, path.substr(path.rfind('/') + 1), names_));
   }
 
   Result<void> limits_of_first() { return take("proc/1/limits", Holds::kLimits); }
@@ -673,12 +690,22 @@ class Capturer {
     }
     std::string path = folder + "/" + std::string(part);
     struct stat status{};
-    if (::lstat(source(path).c_str(), &status) != 0) return std::nullopt;
-    if (!S_ISLNK(status.st_mode)) return path;
+    if (::lstat(source(path).c_str(), &status) != 0) {
+      if (is_denied(path)) ROCE_TRY_VOID(denied(path));
+      return std::nullopt;
+    }
+    // Of the process that makes the recording: a number that stands for no holder.
+    if (!S_ISLNK(status.st_mode) || path == "proc/self") return path;
     char target[PATH_MAX];
     const ssize_t size = ::readlink(source(path).c_str(), target, sizeof target);
     if (size <= 0 || size >= static_cast<ssize_t>(sizeof target) || target[0] == '/') return std::nullopt;
     const std::string_view text(target, static_cast<std::size_t>(size));
+    // What a recording says that could not be read, another one of it says too.
+    const bool denies = text.substr(text.rfind('/') + 1) == kDeniedLink;
+    if (denies || text == part) {
+      ROCE_TRY_VOID(unread(path, Error{denies ? ErrorKind::kDenied : ErrorKind::kIo, 0, path}));
+      return std::nullopt;
+    }
     std::string end = folder;
     for (const std::string_view step : parts_of(text)) {
       ROCE_TRY(auto next, enter(std::move(end), step, depth + 1));
@@ -692,6 +719,7 @@ class Capturer {
   Result<void> walk(const std::string& folder, const std::vector<std::string_view>& parts, std::size_t at,
                     const Pattern& pattern) {
     if (at == parts.size()) return take(folder, pattern.holds, pattern.path.ends_with('/'));
+    if (denied_.contains(folder)) return {};
     const std::string wanted(parts[at]);
     std::vector<std::string> found;
     if (wanted.find('*') == std::string::npos) {
@@ -700,6 +728,8 @@ class Capturer {
       ROCE_TRY_VOID(make(folder));
       for (const std::string& name : *names)
         if (::fnmatch(wanted.c_str(), name.c_str(), FNM_PERIOD) == 0) found.push_back(name);
+    } else if (names.error().kind == ErrorKind::kDenied) {
+      ROCE_TRY_VOID(denied(folder));
     }
     for (const std::string& name : found) {
       if (folder == "sys/class/infiniband" && !options_.device_wanted(name)) continue;
@@ -717,7 +747,14 @@ class Capturer {
 
   Result<void> take(const std::string& path, Holds holds, bool folders = false) {
     struct stat status{};
-    if (looks_secret(path) || ::stat(source(path).c_str(), &status) != 0) return {};
+    if (looks_secret(path)) return {};
+    if (::stat(source(path).c_str(), &status) != 0) {
+      // A recording's recording: what could not be read there cannot be read here.
+      const int err = errno_of_open(source(path));
+      const ErrorKind kind = kind_of_errno(err);
+      return kind == ErrorKind::kDenied || kind == ErrorKind::kIo ? unread(path, Error{kind, err, path})
+                                                                  : Result<void>();
+    }
     if (S_ISDIR(status.st_mode)) return folders ? make(path) : Result<void>();
     if (folders || !S_ISREG(status.st_mode))
       return folders && !S_ISREG(status.st_mode) ? make_empty(path) : Result<void>();
@@ -726,13 +763,31 @@ class Capturer {
     return content ? text_of(path, *content, holds) : unread(path, content.error());
   }
 
-  Result<void> unread(const std::string& path, const Error& error) {
+  // Of a call that failed.
+  bool is_denied(const std::string& path) const {
+    return kind_of_errno(errno_of_open(source(path))) == ErrorKind::kDenied;
+  }
+
+  // The file gets a link that says so, or the folder on its way that may not be entered.
+  Result<void> denied(std::string path) {
+    struct stat status{};
+    while (::lstat(source(path).c_str(), &status) != 0 && is_denied(path)) {
+      if (path.find('/') == std::string::npos) return {};
+      path.resize(path.rfind('/'));
+    }
+    // What could be read of a folder stays.
+    const std::string below = path + "/";
+    const auto next = seen_.lower_bound(below);
+    if ((next != seen_.end() && next->starts_with(below)) || !seen_.insert(path).second) return {};
+    denied_.insert(path);
     ++report_.unreadable;
-    // In a replay too an empty file has no value, and a link to itself fails: without them the file would count as one
-    // that the kernel does not have.
-    if (error.kind == ErrorKind::kUnsupported) return text(path, "");
-    if (error.kind != ErrorKind::kIo || !seen_.insert(path).second) return {};
-    return sink_.link(path_out(path, names_), path_out(path, path.substr(path.rfind('/') + 1), names_));
+    const std::string out = path_out(path, names_);
+    std::string target(kDeniedLink);
+    for (const char c : out)
+      if (c == '/') target.insert(0, "../");
+    if (seen_.insert(std::string(kDeniedLink)).second)
+      ROCE_TRY_VOID(sink_.link(std::string(kDeniedLink), std::string(kDeniedLink)));
+    return sink_.link(out, target);
   }
 
   // A device node, of which only counts that it is there.
@@ -797,6 +852,7 @@ class Capturer {
   CaptureSink& sink_;
   CaptureReport report_;
   std::set<std::string> seen_;
+  std::set<std::string> denied_;
 };
 
 }  // namespace
@@ -833,7 +889,7 @@ Result<CaptureReport> capture(const Host& host, const DeviceList& objects, const
     ROCE_TRY_VOID(capturer.limits_of_first());
   }
   for (const auto& [path, text] : recorded_sources(host, objects, options, names))
-    ROCE_TRY_VOID(capturer.text(path, text));
+    ROCE_TRY_VOID(text ? capturer.text(path, *text) : capturer.unread(path, text.error()));
   ROCE_TRY_VOID(sink.finish());
   return capturer.report();
 }

@@ -11,6 +11,7 @@
 #include <set>
 #include <string_view>
 
+#include "exporter/kernel/devlink_handle.h"
 #include "exporter/kernel/process.h"
 
 namespace roce {
@@ -75,26 +76,38 @@ std::string guid_text(std::uint64_t guid) {
                      guid & 0xffff);
 }
 
+// Not that the kernel or the driver does not offer it.
+bool failed(const Error& error) { return error.kind == ErrorKind::kDenied || error.kind == ErrorKind::kIo; }
+
 // What the `rdma` tool would print of all devices.
 class RdmaCapture {
  public:
   RdmaCapture(RdmaSource& source, const std::string& procfs, const CaptureOptions& options, Pseudonyms& names)
       : source_(source), procfs_(procfs), options_(options), names_(names) {}
 
-  std::vector<std::pair<std::string, std::string>> run() {
+  std::vector<RecordedSource> run() {
+    std::vector<RecordedSource> out;
     const auto devices = source_.devices();
-    if (!devices) return {};
+    if (!devices) {
+      if (failed(devices.error())) out.push_back({"rdma/dev.json", tl::unexpected<Error>(devices.error())});
+      return out;
+    }
     for (const RdmaDevice& device : *devices)
       if (options_.device_wanted(device.name)) take(device);
-    std::vector<std::pair<std::string, std::string>> out;
-    out.emplace_back("rdma/dev.json", dump(devices_));
-    if (links_known_) out.emplace_back("rdma/link.json", dump(links_));
-    if (resources_known_) out.emplace_back("rdma/resource.json", dump(resources_));
-    for (auto& [kind, objects] : listings_) out.emplace_back("rdma/resource_" + kind + ".json", dump(objects));
-    if (mr_statistics_known_) out.emplace_back("rdma/statistic_mr.json", dump(mr_statistics_));
-    if (!statistics_.empty()) out.emplace_back("rdma/statistic.txt", statistics_);
+    const auto add = [&out](const std::string& file, std::string text) {
+      out.push_back({"rdma/" + file, std::move(text)});
+    };
+    add("dev.json", dump(devices_));
+    if (links_known_) add("link.json", dump(links_));
+    if (resources_known_) add("resource.json", dump(resources_));
+    for (auto& [kind, objects] : listings_) add("resource_" + kind + ".json", dump(objects));
+    for (const auto& [kind, error] : failures_)
+      if (!listings_.contains(kind)) out.push_back({"rdma/resource_" + kind + ".json", tl::unexpected<Error>(error)});
+    if (mr_statistics_known_) add("statistic_mr.json", dump(mr_statistics_));
+    if (!statistics_.empty()) add("statistic.txt", statistics_);
+    if (!optional_counters_.empty()) add("statistic_mode.txt", optional_counters_);
     if (const auto mode = source_.netns_mode())
-      out.emplace_back("rdma/system.txt", *mode == NetnsMode::kShared ? "netns shared\n" : "netns exclusive\n");
+      add("system.txt", *mode == NetnsMode::kShared ? "netns shared\n" : "netns exclusive\n");
     return out;
   }
 
@@ -126,6 +139,8 @@ class RdmaCapture {
           for (const NamedValue& counter : *counters) statistics_ += word_of(counter);
           statistics_ += "\n";
         }
+        if (const auto counters = source_.counter_status(device, port.port))
+          optional_counters_ += optional_counters_text(names_.kernel_text(device.name), port.port, *counters);
       }
     }
     if (const auto sets = source_.qp_counter_sets(device))
@@ -164,7 +179,11 @@ class RdmaCapture {
 
   template <class T, class Describe>
   void listing(const char* kind, const RdmaDevice& device, const Result<RdmaListing<T>>& found, Describe describe) {
-    if (!found || found->broken) return;
+    if (!found || found->broken) {
+      const Error& error = found ? *found->broken : found.error();
+      if (failed(error)) failures_.try_emplace(kind, error);
+      return;
+    }
     Json& all = listings_.try_emplace(kind, Json::array()).first->second;
     for (std::size_t i = 0; i < found->objects.size() && i < kMaxObjects; ++i) {
       Json entry = of_device(device);
@@ -223,7 +242,9 @@ class RdmaCapture {
   Json resources_ = Json::array();
   Json mr_statistics_ = Json::array();
   std::map<std::string, Json> listings_;
+  std::map<std::string, Error> failures_;  // of listings
   std::string statistics_;
+  std::string optional_counters_;
   bool links_known_ = false;
   bool resources_known_ = false;
   bool mr_statistics_known_ = false;
@@ -325,9 +346,75 @@ std::string dcb_json(const DcbState& state) {
   return dump(out);
 }
 
-std::vector<std::pair<std::string, std::string>> recorded_sources(const Host& host, const DeviceList& objects,
-                                                                  const CaptureOptions& options, Pseudonyms& names) {
-  std::vector<std::pair<std::string, std::string>> out;
+std::string devlink_health_json(const std::vector<HealthReporter>& reporters) {
+  Json health = Json::object();
+  for (const HealthReporter& reporter : reporters) {
+    std::string handle = reporter.device.bus + "/" + reporter.device.name;
+    if (reporter.port) handle += fmt::format("/{}", *reporter.port);
+    health[handle].push_back(Json{{"reporter", reporter.name},
+                                  {"state", reporter.in_error ? "error" : "healthy"},
+                                  {"error", reporter.errors},
+                                  {"recover", reporter.recoveries}});
+  }
+  return dump(Json{{"health", std::move(health)}});
+}
+
+std::string optional_counters_text(const std::string& device, std::uint32_t port,
+                                   const std::vector<CounterStatus>& counters) {
+  std::vector<std::string_view> supported;
+  std::vector<std::string_view> enabled;
+  for (const CounterStatus& counter : counters) {
+    if (!counter.optional) continue;
+    supported.push_back(counter.name);
+    if (counter.enabled) enabled.push_back(counter.name);
+  }
+  std::string out;
+  if (!supported.empty())
+    out += fmt::format("link {}/{} supported optional-counters {}\n", device, port, fmt::join(supported, ","));
+  if (!enabled.empty()) out += fmt::format("link {}/{} optional-counters {}\n", device, port, fmt::join(enabled, ","));
+  return out;
+}
+
+namespace {
+
+// Of all devices; nothing where no devlink was asked.
+std::optional<RecordedSource> devlink_source(const Host& host, const DeviceList& objects, Pseudonyms& names) {
+  if (!host.devlink) return std::nullopt;
+  bool known = false;
+  std::optional<Error> error;
+  std::vector<HealthReporter> all;
+  std::set<std::pair<std::string, std::string>> asked;
+  for (const auto& object : objects) {
+    if (object->kind != ObjectKind::kRdma || object->pci_address.empty()) continue;
+    const DevlinkHandle handle = devlink_handle(object->parent, object->pci_address);
+    // RDMA devices of one function share its devlink.
+    if (!asked.emplace(handle.bus, handle.name).second) continue;
+    auto reporters = host.devlink->health_reporters(handle);
+    if (!reporters && failed(reporters.error())) error = reporters.error();
+    known = known || reporters || reporters.error().kind != ErrorKind::kNotRecorded;
+    if (!reporters) continue;
+    for (HealthReporter& reporter : *reporters) {
+      reporter.device.name = names.kernel_text(reporter.device.name);
+      all.push_back(std::move(reporter));
+    }
+  }
+  if (!known) return std::nullopt;
+  RecordedSource out{"rdma/devlink_health.json", devlink_health_json(all)};
+  if (error && all.empty()) out.text = tl::unexpected<Error>(*error);
+  return out;
+}
+
+}  // namespace
+
+std::vector<RecordedSource> recorded_sources(const Host& host, const DeviceList& objects, const CaptureOptions& options,
+                                             Pseudonyms& names) {
+  std::vector<RecordedSource> out;
+  const auto add = [&out](std::string path, const auto& found, auto text) {
+    if (found)
+      out.push_back({std::move(path), text(*found)});
+    else if (failed(found.error()))
+      out.push_back({std::move(path), tl::unexpected<Error>(found.error())});
+  };
   std::set<std::string> netdevs;
   for (const auto& object : objects)
     for (const InventoryNetdev& netdev : object->netdevs) netdevs.insert(netdev.name);
@@ -336,31 +423,30 @@ std::vector<std::pair<std::string, std::string>> recorded_sources(const Host& ho
     const std::string folder = netdev.empty() ? "" : "netdev/" + netdev + "/";
     const std::string name = names.kernel_text(netdev);
     if (host.ethtool) {
-      if (const auto values = host.ethtool->statistics(netdev))
-        out.emplace_back(folder + "ethtool_S.txt", ethtool_statistics_text(*values));
-      if (const auto driver = host.ethtool->driver(netdev)) out.emplace_back(folder + "driver", *driver + "\n");
-      if (const auto link = host.ethtool->link(netdev, true))
-        out.emplace_back(folder + "link.json", ethtool_link_json(name, *link));
-      if (const auto pause = host.ethtool->pause(netdev))
-        out.emplace_back(folder + "pause.json", ethtool_pause_json(name, *pause));
-      if (const auto fec = host.ethtool->fec(netdev))
-        out.emplace_back(folder + "fec.json", ethtool_fec_json(name, *fec));
-      if (const auto values = host.ethtool->standard_statistics(netdev))
-        out.emplace_back(folder + "stats.json", ethtool_standard_statistics_json(name, *values));
+      add(folder + "ethtool_S.txt", host.ethtool->statistics(netdev), ethtool_statistics_text);
+      add(folder + "driver", host.ethtool->driver(netdev), [](const std::string& driver) { return driver + "\n"; });
+      add(folder + "link.json", host.ethtool->link(netdev, true),
+          [&](const EthtoolLink& link) { return ethtool_link_json(name, link); });
+      add(folder + "pause.json", host.ethtool->pause(netdev),
+          [&](const EthtoolPause& pause) { return ethtool_pause_json(name, pause); });
+      add(folder + "fec.json", host.ethtool->fec(netdev),
+          [&](const EthtoolFec& fec) { return ethtool_fec_json(name, fec); });
+      add(folder + "stats.json", host.ethtool->standard_statistics(netdev),
+          [&](const std::vector<NamedValue>& values) { return ethtool_standard_statistics_json(name, values); });
     }
     if (host.dcb && !netdev.empty()) {
-      const auto state = host.dcb->state(netdev);
-      const auto kind = state ? ErrorKind::kIo : state.error().kind;
-      if (state)
-        out.emplace_back(folder + "dcb.json", dcb_json(*state));
-      else if (kind == ErrorKind::kUnsupported || kind == ErrorKind::kAbsent)  // as `dcb -j` prints it
-        out.emplace_back(folder + "dcb.json", "{}\n");
+      auto state = host.dcb->state(netdev);
+      // As `dcb -j` prints it.
+      if (!state && (state.error().kind == ErrorKind::kUnsupported || state.error().kind == ErrorKind::kAbsent))
+        state = DcbState{};
+      add(folder + "dcb.json", state, dcb_json);
     }
   }
   if (host.rdma) {
     auto rdma = RdmaCapture(*host.rdma, host.procfs, options, names).run();
     std::move(rdma.begin(), rdma.end(), std::back_inserter(out));
   }
+  if (auto devlink = devlink_source(host, objects, names)) out.push_back(std::move(*devlink));
   return out;
 }
 

@@ -42,7 +42,7 @@ class DevlinkSource {
 // The running kernel. `tracker` may be null; `connect` replaces the kernel's socket (tests).
 std::unique_ptr<DevlinkSource> open_devlink_netlink(std::shared_ptr<CallTracker> tracker, NetlinkConnect connect = {});
 
-// A recording: none of them holds this, every call answers kNotRecorded.
+// A recording that holds nothing of it: every call answers kNotRecorded.
 std::unique_ptr<DevlinkSource> open_devlink_recording();
 
 // The attributes of one message of the list of health reporters.

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "exporter/base/parse.h"
+#include "exporter/kernel/denied_link.h"
 
 namespace roce {
 namespace {
@@ -35,7 +36,7 @@ class Fd {
 // Reads into `buffer` until end of file or until it is full. O_NONBLOCK: a made tree may hold a FIFO.
 Result<std::size_t> read_into(const std::string& path, char* buffer, std::size_t size) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (fd.get() < 0) return fail_errno(errno, path);
+  if (fd.get() < 0) return fail_errno(errno_of_open(path), path);
   std::size_t used = 0;
   while (used < size) {
     const ssize_t n = read(fd.get(), buffer + used, size - used);
@@ -67,7 +68,7 @@ Result<std::string_view> read_trimmed(const std::string& path, std::array<char, 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
   constexpr std::size_t kFirst = 4096;
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (fd.get() < 0) return fail_errno(errno, path);
+  if (fd.get() < 0) return fail_errno(errno_of_open(path), path);
   std::string text(std::min(limit + 1, kFirst), '\0');
   std::size_t used = 0;
   for (;;) {
@@ -103,7 +104,7 @@ Result<std::uint64_t> read_u64(const std::string& path) {
 
 Result<std::vector<std::string>> list_directory(const std::string& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(path.c_str()), closedir);
-  if (!dir) return fail_errno(errno, path);
+  if (!dir) return fail_errno(errno_of_open(path), path);
   std::vector<std::string> names;
   for (;;) {
     errno = 0;
@@ -133,7 +134,7 @@ Result<std::string> resolve(const std::string& path) {
   return std::string(real.get());
 }
 
-bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0 || errno == ELOOP; }
 
 bool natural_less(std::string_view a, std::string_view b) {
   std::size_t i = 0;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "exporter/base/parse.h"
+#include "exporter/kernel/denied_link.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/host.h"
 #include "exporter/kernel/inventory.h"
@@ -160,7 +161,7 @@ Result<PciConfig> read_pci_config(const std::string& function_path, const PciCon
     if (auto config = parse_pci_config(reader_of(kept, path), path); config || config.error().err != ENODEV)
       return config;
   const int fd = open_config(path);
-  if (fd < 0) return fail_errno(errno, path);
+  if (fd < 0) return fail_errno(errno_of_open(path), path);
   auto config = parse_pci_config(reader_of(fd, path), path);
   close(fd);
   return config;
@@ -170,7 +171,7 @@ Result<std::string> pci_config_excerpt(const std::string& function_path) {
   constexpr std::array<std::pair<std::size_t, std::size_t>, 2> kMemory{{{0x10, 0x2c}, {0x30, 0x34}}};  // from, to
   const std::string path = function_path + "/config";
   const int fd = open_config(path);
-  if (fd < 0) return fail_errno(errno, path);
+  if (fd < 0) return fail_errno(errno_of_open(path), path);
   std::string excerpt;
   const ReadConfig read = reader_of(fd, path);
   const auto config = parse_pci_config(

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/kernel/rdma_recorded.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
@@ -339,14 +336,8 @@ Result<Found> read_first(const std::string& dir, std::initializer_list<const cha
   for (const char* name : names) {
     Found found;
     found.path = dir + "/" + name;
-    struct stat status{};
-    if (stat(found.path.c_str(), &status) != 0) {
-      if (kind_of_errno(errno) == ErrorKind::kAbsent) continue;
-      return fail_errno(errno, found.path);
-    }
-    const auto size = static_cast<std::size_t>(status.st_size);
-    if (size > kMaxFileSize) return fail(ErrorKind::kMalformed, found.path);
-    auto text = read_file(found.path, size);
+    auto text = read_file(found.path, kMaxFileSize);
+    if (!text && text.error().kind == ErrorKind::kAbsent) continue;
     if (!text) return tl::unexpected<Error>(std::move(text).error());
     found.text = std::move(*text);
     return found;
@@ -363,6 +354,7 @@ class RecordedRdma final : public RdmaSource {
     for (const char* kind : {"qp", "cm_id", "cq", "mr", "ctx"}) read_listing(dir, kind);
     read_mr_statistics(dir);
     read_statistics(dir);
+    read_optional_counters(dir);
     netns_ = read_netns(dir);
     settle_devices();
   }
@@ -398,7 +390,9 @@ class RecordedRdma final : public RdmaSource {
   }
 
   Result<std::vector<CounterStatus>> counter_status(const RdmaDevice& device, std::uint32_t port) override {
-    return fail(ErrorKind::kNotRecorded, "rdma statistic mode " + device.name + "/" + std::to_string(port));
+    if (!optional_counters_) return tl::unexpected<Error>(optional_counters_.error());
+    const auto found = optional_counters_->find({device.name, port});
+    return found == optional_counters_->end() ? std::vector<CounterStatus>{} : found->second;
   }
 
   Result<std::vector<ResourceCount>> resources(const RdmaDevice& device) override {
@@ -584,6 +578,11 @@ class RecordedRdma final : public RdmaSource {
     for (const auto& set : statistics_->sets) note(set.device);
   }
 
+  void read_optional_counters(const std::string& dir) {
+    const auto found = read_first(dir, {"rdma/statistic_mode.txt"});
+    optional_counters_ = found ? parse_rdma_statistic_mode(found->text) : tl::unexpected<Error>(found.error());
+  }
+
   static Result<NetnsMode> read_netns(const std::string& dir) {
     ROCE_TRY(const Found found, read_first(dir, {"rdma/system.txt", "rdma/system.json", "rdma_system.txt"}));
     if (found.json()) {
@@ -651,6 +650,7 @@ class RecordedRdma final : public RdmaSource {
   Objects<RdmaVerbsContext> contexts_{"ctx"};
   Objects<RdmaMrStatistic> mr_statistics_{"mr statistic"};
   Result<RecordedStatistics> statistics_;
+  Result<RecordedOptionalCounters> optional_counters_;
   Result<NetnsMode> netns_ = NetnsMode::kShared;
 };
 
@@ -715,6 +715,32 @@ Result<RecordedStatistics> parse_rdma_statistic_json(std::string_view text) {
   }
   settle(statistics);
   return statistics;
+}
+
+Result<RecordedOptionalCounters> parse_rdma_statistic_mode(std::string_view text) {
+  RecordedOptionalCounters all;
+  while (!text.empty()) {
+    std::string_view line = take_line(text);
+    if (trim(line).empty()) continue;
+    const bool is_link = take_word(line) == "link";
+    const auto [device, port] = split_link(take_word(line));
+    std::string_view word = take_word(line);
+    const bool supported = word == "supported";
+    if (supported) word = take_word(line);
+    if (!is_link || device.empty() || port == 0 || word != "optional-counters")
+      return fail(ErrorKind::kMalformed, "rdma statistic mode");
+    std::vector<CounterStatus>& counters = all[{std::string(device), port}];
+    for (std::string_view rest = take_word(line); !rest.empty();) {
+      const std::string_view name = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+      const auto known = std::find_if(counters.begin(), counters.end(), [&](const auto& c) { return c.name == name; });
+      if (known == counters.end())
+        counters.push_back({std::string(name), static_cast<std::uint32_t>(counters.size()), true, !supported});
+      else
+        known->enabled = known->enabled || !supported;
+    }
+  }
+  return all;
 }
 
 Result<std::unique_ptr<RdmaSource>> open_rdma_recording(const std::string& dir) {

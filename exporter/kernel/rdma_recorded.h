@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "exporter/base/result.h"
@@ -34,6 +36,10 @@ Result<RecordedStatistics> parse_rdma_statistic_text(std::string_view text);
 // JSON form (-j).
 Result<RecordedStatistics> parse_rdma_statistic_json(std::string_view text);
 
+// What `rdma statistic mode supported` and `rdma statistic mode` print, in any order: the optional counters of a port.
+using RecordedOptionalCounters = std::map<std::pair<std::string, std::uint32_t>, std::vector<CounterStatus>>;
+Result<RecordedOptionalCounters> parse_rdma_statistic_mode(std::string_view text);
+
 // `dir` holds any of
 //   rdma/dev.json                                     rdma -d -j dev show
 //   rdma/link.json                                    rdma -d -j link show
@@ -41,6 +47,7 @@ Result<RecordedStatistics> parse_rdma_statistic_json(std::string_view text);
 //   rdma/resource_{qp,cm_id,cq,mr,ctx}.json           rdma -d -j resource show qp, ...
 //   rdma/statistic_mr.json                            rdma -d -j statistic show mr
 //   rdma/statistic.txt, .json, or rdma_statistic.txt  rdma statistic show, -j, or the text in the folder itself
+//   rdma/statistic_mode.txt                           rdma statistic mode supported; rdma statistic mode
 //   rdma/system.txt, .json, or rdma_system.txt        rdma system show
 // What is not there answers kNotRecorded, what cannot be read kMalformed, each call for itself. A device that only one
 // of the files names exists. Devices are found by name, since not all files hold the index.

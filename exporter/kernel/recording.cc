@@ -200,6 +200,8 @@ class Unpacker {
         at = next;
         continue;
       }
+      // Another that cannot be read, as the one for all that may not be read.
+      if (std::string_view(target.data(), static_cast<std::size_t>(size)) == part) return {};
       if (++links > kMaxLinks) return leads_out(link.path);
       way = std::string(target.data(), static_cast<std::size_t>(size)) + "/" + std::string(rest);
       rest = way;

@@ -642,9 +642,15 @@ def capture_unreadable():
     """What could not be read is told by the replay as by the host: it is not taken for what the host does not have."""
     library = cases.fault_library()
     faults = {"mlx5_0/ports/1/rate": "EIO", "mlx5_0/ports/1/counters/port_rcv_errors": "EIO",
-              "mlx5_1/ports/1/counters/port_xmit_wait": "EINVAL"}
+              "mlx5_1/ports/1/counters/port_xmit_wait": "EINVAL", "mlx5_1/ports/1/counters/port_rcv_errors": "OPEN+EACCES",
+              "mlx5_1/ports/1/hw_counters": "OPEN+EACCES", "mlx5_1/ports/1/hw_counters/lifespan": "OPEN+EACCES",
+              "debugfs": "OPEN+EACCES", "proc/77/status": "OPEN+EACCES", "proc/78/limits": "OPEN+EACCES"}
     with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
         trees.make(f"{top}/tree", 2)
+        for pid in (77, 78):
+            trees.write(f"{top}/tree/proc/{pid}/limits", "Max locked memory  65536  65536  bytes")
+            trees.write(f"{top}/tree/proc/{pid}/status", "VmPin:\t64 kB")
+        trees.write(f"{top}/tree/debugfs/mlx5/0000:3b:00.0/cc_params/rp_max_rate", "5")
         trees.write(f"{top}/faults", "".join(f"{path}\t{effect}\t-\n" for path, effect in faults.items()))
         env = exporter.environment(exporter.binary(), library, {"FAULT_FS_RULES": f"{top}/faults", "FAULT_FS_ROOT": f"{top}/tree"})
         pages = [call("print", f"--replay={top}/tree", env=env)]
@@ -655,6 +661,7 @@ def capture_unreadable():
         want = anonymous(values_of(pages[0][1]))
         text = pages[0][1]
         expect('roce_collector_failure{collector="rdma_port"' in text and 'counter="port_rcv_errors",state="failing"' in text, "the faults do not show")
+        expect('counter="port_rcv_errors",state="denied"' in text and "roce_process_permission_errors 2" in text, "what is denied does not show")
         for code, out, err in pages[1:]:
             expect(code == 0, err)
             got = anonymous(values_of(out))

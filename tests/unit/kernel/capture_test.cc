@@ -15,7 +15,9 @@
 #include "exporter/base/leftovers.h"
 #include "exporter/kernel/capture_sources.h"
 #include "exporter/kernel/dcb_recorded.h"
+#include "exporter/kernel/devlink_recorded.h"
 #include "exporter/kernel/ethtool_messages.h"
+#include "exporter/kernel/files.h"
 #include "exporter/kernel/memory.h"
 #include "exporter/kernel/rdma_recorded.h"
 #include "exporter/kernel/recording.h"
@@ -428,9 +430,42 @@ TEST_F(CaptureTest, OwnersOfRdmaObjectsKeepTheirNumbersAlone) {
   host->rdma = std::move(*rdma);
   ASSERT_TRUE(capture(*host, {}, all(), sink_));
   const std::string qps = sink_.files["rdma/resource_qp.json"];
-  EXPECT_THAT(qps, HasSubstr(R"("lqpn":7,"type":"RC","state":"RTS","pid":4242,"comm":"process-1"})"));
-  EXPECT_THAT(qps, HasSubstr(R"("lqpn":8,"type":"RC","state":"RTS","pid":4343,"comm":"process-2"})"));
+  EXPECT_THAT(qps, HasSubstr(R"("lqpn":7,"type":"RC","state":"RTS","pid":4242,"comm":"process-2"})"));
+  EXPECT_THAT(qps, HasSubstr(R"("lqpn":8,"type":"RC","state":"RTS","pid":4343,"comm":"process-1"})"));
   EXPECT_THAT(qps, HasSubstr(R"("lqpn":9,"type":"RC","state":"RTS","pid":4242})"));
+}
+
+TEST_F(CaptureTest, WhatMayNotBeReadIsALinkThatSaysSo) {
+  // Root may read all: of a recording that says so already, another one says the same.
+  tree_.link("permission-denied", "permission-denied");
+  tree_.add_port("mlx5_0");
+  const std::string port = "sys/class/infiniband/mlx5_0/ports/1/";
+  tree_.write(port + "counters/port_rcv_data", "1\n");
+  tree_.link(port + "counters/port_xmit_data", "../../../../../../../permission-denied");
+  tree_.link(port + "hw_counters", "../../../../../../permission-denied");
+  tree_.link("debugfs", "permission-denied");
+  tree_.link("proc/77/status", "../../permission-denied");
+  tree_.write("recorded/rdma/dev.json", R"([{"ifindex":0,"ifname":"mlx5_0"}])");
+  tree_.link("recorded/rdma/resource_qp.json", "../../permission-denied");
+  tree_.link("recorded/rdma/devlink_health.json", "../../permission-denied");
+  auto host = std::make_shared<Host>(*tree_.host());
+  host->debugfs_mount = tree_.path("debugfs");
+  auto rdma = open_rdma_recording(tree_.path("recorded"));
+  ASSERT_TRUE(rdma);
+  host->rdma = std::move(*rdma);
+  EXPECT_EQ(open_devlink_recording(tree_.path("recorded"))->health_reporters({"pci", "x"}).error().kind,
+            ErrorKind::kDenied);
+  EXPECT_EQ(read_file(tree_.path(port + "counters/port_xmit_data")).error().kind, ErrorKind::kDenied);
+  EXPECT_EQ(list_directory(tree_.path("debugfs/mlx5")).error().kind, ErrorKind::kDenied);
+  EXPECT_TRUE(exists(tree_.path(port + "hw_counters")));
+  ASSERT_TRUE(capture(*host, {}, all(), sink_));
+  EXPECT_EQ(sink_.links["permission-denied"], "permission-denied");
+  EXPECT_EQ(sink_.links[port + "counters/port_xmit_data"], "../../../../../../../permission-denied");
+  EXPECT_EQ(sink_.links[port + "hw_counters"], "../../../../../../permission-denied");
+  EXPECT_EQ(sink_.links["debugfs"], "permission-denied");
+  EXPECT_EQ(sink_.links["proc/77/status"], "../../permission-denied");
+  EXPECT_EQ(sink_.links["rdma/resource_qp.json"], "../permission-denied");
+  EXPECT_EQ(sink_.files[port + "counters/port_rcv_data"], "1\n");
 }
 
 TEST_F(CaptureTest, OfSystemdOnlyTheLimitIsTaken) {
@@ -481,6 +516,32 @@ TEST(CaptureSourcesTest, WhatTheToolsPrintIsReadBack) {
   ASSERT_TRUE(fec_back);
   EXPECT_EQ(fec_back->active, fec.active);
   EXPECT_EQ(fec_back->corrected_blocks, 9U);
+
+  const std::vector<HealthReporter> reporters = {{{"pci", "0000:3b:00.0"}, "fw", std::nullopt, false, 0, 0},
+                                                 {{"pci", "0000:3b:00.0"}, "tx", 1, true, 3, 2}};
+  const auto reporters_back = parse_devlink_health_json(devlink_health_json(reporters));
+  ASSERT_TRUE(reporters_back) << reporters_back.error().message();
+  ASSERT_EQ(reporters_back->size(), 2U);
+  EXPECT_EQ((*reporters_back)[0].name, "fw");
+  EXPECT_EQ((*reporters_back)[0].device, reporters[0].device);
+  EXPECT_FALSE((*reporters_back)[0].in_error);
+  EXPECT_EQ((*reporters_back)[1].port, 1U);
+  EXPECT_TRUE((*reporters_back)[1].in_error);
+  EXPECT_EQ((*reporters_back)[1].errors, 3U);
+  EXPECT_EQ((*reporters_back)[1].recoveries, 2U);
+
+  const std::vector<CounterStatus> counters = {
+      {"out_of_buffer", 0, false, true}, {"cc_rx_ce_pkts", 1, true, true}, {"cc_tx_cnp_pkts", 2, true, false}};
+  const std::string mode = optional_counters_text("mlx5_0", 1, counters);
+  EXPECT_EQ(mode,
+            "link mlx5_0/1 supported optional-counters cc_rx_ce_pkts,cc_tx_cnp_pkts\n"
+            "link mlx5_0/1 optional-counters cc_rx_ce_pkts\n");
+  auto mode_back = parse_rdma_statistic_mode(mode);
+  ASSERT_TRUE(mode_back) << mode_back.error().message();
+  const auto& of_port = (*mode_back)[{"mlx5_0", 1}];
+  ASSERT_EQ(of_port.size(), 2U);
+  EXPECT_TRUE(of_port[0].optional && of_port[0].enabled && of_port[0].name == "cc_rx_ce_pkts");
+  EXPECT_TRUE(of_port[1].optional && !of_port[1].enabled && of_port[1].name == "cc_tx_cnp_pkts");
 
   DcbState dcb;
   dcb.pfc.emplace().enabled = 1U << 3;

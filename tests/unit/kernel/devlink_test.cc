@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exporter/kernel/devlink.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/genetlink.h>
 
 #include <deque>
 
+#include "exporter/kernel/devlink_recorded.h"
 #include "tests/unit/kernel/netlink_builder.h"
 
 namespace roce {
@@ -162,6 +161,10 @@ TEST(Devlink, AReporterWithoutNameOrStateIsMalformed) {
 
 TEST(Devlink, NoRecordingHoldsIt) {
   EXPECT_EQ(open_devlink_recording()->health_reporters(kDevice).error().kind, ErrorKind::kNotRecorded);
+  for (const char* text :
+       {"", "[]", "{}", R"({"health":[]})", R"({"health":{"pci":[]}})", R"({"health":{"pci/a/b":[]}})",
+        R"({"health":{"pci/a":{}}})", R"({"health":{"pci/a":[{"reporter":"fw"}]}})"})
+    EXPECT_EQ(parse_devlink_health_json(text).error().kind, ErrorKind::kMalformed) << text;
 }
 
 }  // namespace
