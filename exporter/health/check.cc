@@ -343,6 +343,25 @@ std::string part_of(const Series& series, std::string_view part) {
   return part.empty() ? object_of(series) : fmt::format("{} {}", object_of(series), part);
 }
 
+namespace {
+
+// "1 retry begun" of "retries begun": the first plural of it is what is counted.
+std::string counted(double number, std::string_view what) {
+  std::string text(what);
+  std::size_t end = text.find(' ');
+  while (end != std::string::npos && text[end - 1] != 's') end = text.find(' ', end + 1);
+  if (short_number(number) == "1") {
+    end = std::min(end, text.size());
+    if (std::string_view(text).substr(0, end).ends_with("ies"))
+      text.replace(end - 3, 3, "y");
+    else if (text[end - 1] == 's')
+      text.erase(end - 1, 1);
+  }
+  return fmt::format("{} {}", short_number(number), text);
+}
+
+}  // namespace
+
 void report_moving(CheckContext& context, const MetricDesc& metric, const Movement& movement, std::string_view what,
                    const std::function<bool(const Series&)>& wanted) {
   struct Sum {
@@ -370,7 +389,7 @@ void report_moving(CheckContext& context, const MetricDesc& metric, const Moveme
   }
   for (Sum& sum : sums) {
     if (sum.count < movement.count || sum.count < movement.per_second * sum.seconds) continue;
-    std::string found = fmt::format("{} {} {}", short_number(sum.count), what, in_last(sum.seconds));
+    std::string found = fmt::format("{} {}", counted(sum.count, what), in_last(sum.seconds));
     if (!sum.reasons.empty()) found += fmt::format(" ({})", sum.reasons);
     context.report(std::move(sum.object), std::move(found));
   }

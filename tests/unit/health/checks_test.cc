@@ -355,8 +355,16 @@ std::vector<Look> looks() {
   const std::string rnr = R"(roce_retransmit_triggers_total{device="mlx5_0",port="1",reason="rnr_nak"} )";
   add({{"retransmissions", "a peer that is not ready", {rnr + "0"}, {rnr + "500"}, ""},
        {"retransmissions", "a few", {trigger + " 0"}, {trigger + " 4"}, ""}});
-  add(counter("retries-exceeded", R"(roce_retries_exceeded_total{device="mlx5_0",port="1",reason="transport"})", 1,
-              "mlx5_0/1"));
+  const std::string given_up = R"(roce_retries_exceeded_total{device="mlx5_0",port="1",reason="transport"})";
+  add(counter("retries-exceeded", given_up, 1, "mlx5_0/1"));
+  add({{"retries-exceeded", "one", {given_up + " 7"}, {given_up + " 8"}, "mlx5_0/1", "1 request given up in"},
+       {"retries-exceeded", "two", {given_up + " 7"}, {given_up + " 9"}, "mlx5_0/1", "2 requests given up in"},
+       {"retransmissions",
+        "one retry a second is more than enough of them",
+        {R"(roce_driver_counter_total{device="rxe0",port="1",counter="completer_retry_err"} 1)"},
+        {R"(roce_driver_counter_total{device="rxe0",port="1",counter="completer_retry_err"} 31)"},
+        "rxe0/1",
+        "30 retries begun in"}});
   add(counter("receiver-not-ready", "roce_receiver_not_ready_total" + kPort.substr(0, kPort.size() - 1), 3,
               "mlx5_0/1"));
   add(counter("access-errors",
