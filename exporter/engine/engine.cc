@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "exporter/base/log.h"
 #include "exporter/catalog/catalog.h"
@@ -406,7 +407,9 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
   page.devices = s.devices.size();
   std::map<std::string_view, std::pair<std::size_t, double>> healthy;  // collector -> runs and seconds, above the limit
   std::map<std::string_view, Clock::duration> oldest_of;               // collector -> greatest age, above the limit
-  const bool detailed = s.devices.size() <= kDetailedDevices;
+  const auto is_host = [](const auto& object) { return object->kind == ObjectKind::kHost; };
+  const auto hosts = static_cast<std::size_t>(std::count_if(s.objects.begin(), s.objects.end(), is_host));
+  const bool detailed = s.objects.size() - hosts <= kDetailedDevices;
   const auto say = [&](const Unit& unit, bool ok, std::string_view reason, std::string detail, double took) {
     const std::string_view collector = unit.entry->name;
     const std::string& device = unit.name;
@@ -422,7 +425,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     page.sources.push_back({std::string(collector), device, ok, std::string(reason), std::move(detail)});
   };
 
-  std::map<std::string_view, std::size_t> port_series;  // of the device at hand, by port label
+  std::map<std::string_view, std::size_t> port_series;  // of what shares a limit, by port label
   std::map<std::string, std::array<std::uint32_t, kCounterStates>, std::less<>> counters;
   const auto end_device = [&](const std::string& device) {
     for (const auto& [port, states] : counters)
@@ -446,14 +449,15 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     counters.clear();
   };
 
-  // Adds a part up to the port's limit: a part that fits goes in whole, one that does not is copied up to the limit.
+  // Adds a part up to the limit of its port or, of what belongs to no RDMA device, of the host: a part that fits goes
+  // in whole, one that does not is copied up to the limit.
   const auto left_of = [](std::size_t limit, std::size_t own_series) { return limit - std::min(limit, own_series); };
   const std::size_t port_limit = left_of(s.config.series_per_port, kOwnSeriesPerPort);
   const std::size_t host_limit =
       left_of(s.config.series_per_host, kOwnSeriesPerHost + kOwnSeriesPerCollector * s.config.collectors.size());
   const auto add_part = [&](const Unit& unit, const std::shared_ptr<const Part>& part) {
     const SampleBatch& batch = part->samples;
-    const bool of_host = unit.device->kind == ObjectKind::kHost;
+    const bool of_host = unit.device->kind != ObjectKind::kRdma;
     const std::size_t limit = of_host ? host_limit : port_limit;
     std::size_t dropped = 0;
     std::shared_ptr<SampleBatch> cut;
@@ -491,7 +495,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     }
     if (dropped != 0) {
       s.series_dropped[std::string(unit.entry->name)] += dropped;
-      if (s.warned_over_limit.insert(key_of(*unit.device)).second)
+      if (s.warned_over_limit.insert(of_host ? std::string() : key_of(*unit.device)).second)
         log::warn(of_host ? "series limit of the host reached, the rest is left out"
                           : "series limit of a port reached, the rest is left out",
                   {{"device", unit.name},
@@ -504,17 +508,24 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     }
   };
 
-  // Parts of the object at hand that lose first at a limit: they come last.
-  std::vector<std::pair<const Unit*, std::shared_ptr<const Part>>> least;
-  const auto end_object = [&] {
-    for (const auto& [unit, part] : least) add_part(*unit, part);
-    least.clear();
+  // What shares a limit: the parts of an RDMA device, or those of the host and of all network devices without one. The
+  // last ones lose first: what matters least, before it the network devices, in the order of their collectors.
+  struct Share {
+    const Unit* unit;
+    std::shared_ptr<const Part> part;
+    auto rank() const { return std::tuple(part->least, unit->device->kind == ObjectKind::kNetdev, unit->entry); }
+  };
+  std::vector<Share> shares;
+  const auto end_label = [&](const std::string& label) {
+    std::stable_sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) { return a.rank() < b.rank(); });
+    for (const Share& share : shares) add_part(*share.unit, share.part);
+    shares.clear();
     port_series.clear();
+    end_device(label);
   };
   const Unit* previous = nullptr;
   for (const auto& unit : units) {
-    if (previous != nullptr && previous->device != unit->device) end_object();
-    if (previous != nullptr && previous->label != unit->label) end_device(previous->label);
+    if (previous != nullptr && previous->label != unit->label) end_label(previous->label);
     previous = unit.get();
     if (!s.usable(*unit, oldest, now)) {
       const double took = unit->started ? seconds(now - *unit->started) : 0;
@@ -526,10 +537,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     const Run& run = *unit->last;
     Clock::duration age = unit->entry->cadence == Cadence::kSlow ? now - run.finished : Clock::duration::zero();
     for (const auto& part : run.output.parts) {
-      if (part->least)
-        least.emplace_back(unit.get(), part);
-      else
-        add_part(*unit, part);
+      shares.push_back({unit.get(), part});
       // Repeated from an earlier run (a port that is down), or read well before another port of the same run hung.
       if (now - part->read_at > s.config.share_window + s.config.source_deadline)
         age = std::max(age, now - part->read_at);
@@ -545,8 +553,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     else
       say(*unit, true, "", "", seconds(run.took));
   }
-  end_object();
-  if (previous != nullptr) end_device(previous->label);
+  if (previous != nullptr) end_label(previous->label);
 
   for (const auto& [collector, sum] : healthy) {
     own->add(metric::collector_success, {collector, ""}, 1);

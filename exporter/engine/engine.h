@@ -33,7 +33,7 @@ struct EngineConfig {
   std::chrono::milliseconds share_window{1000};
   std::chrono::milliseconds slow_period{60000};
   std::size_t series_per_port = 250;
-  std::size_t series_per_host = 600;  // series that belong to no device, with what the program says of itself
+  std::size_t series_per_host = 600;  // of no RDMA device, with what the program says of itself
 };
 
 // How one collector stands on one device.

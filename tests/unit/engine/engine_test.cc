@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <sstream>
 #include <thread>
 
 #include "exporter/catalog/catalog.h"
@@ -250,6 +251,37 @@ TEST_F(EngineTest, SeriesOverTheHostLimitAreDroppedAndCounted) {
   for (const char ch : text) lines += ch == '\n' ? 1 : 0;
   EXPECT_LE(lines, 600U);
   EXPECT_THAT(text, HasSubstr("roce_series_dropped_total{collector=\"of_host\"} 154\n"));  // 600 - 50 - 4 stay
+}
+
+// Network devices without RDMA have no port: they share what the host's own series leave of its limit.
+TEST_F(EngineTest, NetdevsWithoutRdmaShareTheLimitOfTheHost) {
+  static constexpr CollectorEntry kEntries[] = {
+      {"first", true, Cadence::kScrape, Scope::kNetdev, LockClass::kNone, "fake", make_fake},
+      {"second", true, Cadence::kScrape, Scope::kNetdev, LockClass::kNone, "fake", make_fake},
+      {"of_host", true, Cadence::kScrape, Scope::kHost, LockClass::kNone, "fake", make_fake}};
+  tree_.add_port("mlx5_0");
+  tree_.write("sys/class/infiniband/mlx5_0/parent", "eth0\n");
+  for (int i = 0; i < 40; ++i) tree_.write("sys/class/net/eth" + std::to_string(i) + "/operstate", "up\n");
+  script_.series = 12;
+  script_.fails = "eth7";
+  EngineConfig c = config();
+  c.collectors = kEntries;
+  start(c);
+  const std::string text = page();
+  std::istringstream lines(text);
+  std::size_t of_others = 0;
+  for (std::string line; std::getline(lines, line);)
+    of_others += !line.starts_with('#') && line.find("device=\"mlx5_0\"") == std::string::npos ? 1 : 0;
+  EXPECT_LE(of_others, 600U);
+  // 600 - 50 - 3 * 4 = 538 stay: 12 of the host, 39 * 12 of the first collector, 58 of the second.
+  EXPECT_THAT(text, HasSubstr("roce_series_dropped_total{collector=\"of_host\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("roce_series_dropped_total{collector=\"first\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("roce_series_dropped_total{collector=\"second\"} 410\n"));
+  EXPECT_THAT(text, HasSubstr("roce_driver_counter_total{device=\"mlx5_0\",port=\"1\",counter=\"c11\"}"));
+  // They count as devices.
+  EXPECT_THAT(text, HasSubstr("roce_collector_success{collector=\"first\",device=\"\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("roce_collector_success{collector=\"first\",device=\"eth7\"} 0\n"));
+  EXPECT_THAT(text, Not(HasSubstr("roce_collector_success{collector=\"first\",device=\"eth8\"}")));
 }
 
 TEST_F(EngineTest, AboveThirtyTwoDevicesOnlyFailingOnesAreListed) {
