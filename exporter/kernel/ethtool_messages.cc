@@ -362,6 +362,8 @@ Result<std::vector<NamedValue>> parse_ethtool_standard_statistics(Bytes attribut
 
 Result<std::vector<NamedValue>> parse_ethtool_statistics_text(std::string_view text) {
   std::vector<NamedValue> values;
+  // What the tool says of a driver without statistics. Other texts without any are its errors.
+  const bool none = trim(text) == "no stats available";
   while (!text.empty()) {
     const std::string_view line = take_line(text);
     const auto colon = line.rfind(':');
@@ -370,8 +372,8 @@ Result<std::vector<NamedValue>> parse_ethtool_statistics_text(std::string_view t
     const auto value = parse_u64(line.substr(colon + 1));
     if (!name.empty() && value) values.push_back({std::string(name), *value});
   }
-  if (values.empty()) return fail(ErrorKind::kUnsupported, "ethtool statistics: none");
-  return values;
+  if (!values.empty()) return values;
+  return fail(none ? ErrorKind::kUnsupported : ErrorKind::kMalformed, "ethtool statistics");
 }
 
 Result<EthtoolLink> parse_ethtool_link_json(std::string_view text) {
