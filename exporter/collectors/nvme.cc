@@ -413,9 +413,6 @@ class NvmeCollector : public Collector {
           1);
     }
     for (const ControllerFacts& facts : controllers) {
-      if (facts.unplaced)
-        if (const auto known = subsystems.find(facts.controller->subsystem); known != subsystems.end())
-          known->second.unplaced = true;
       if (!facts.path) continue;
       Paths& paths = subsystems[facts.controller->subsystem];
       ++paths.all;
@@ -423,6 +420,11 @@ class NvmeCollector : public Collector {
       if (!facts.state) paths.unread = true;
       for (const PathFacts& path : facts.paths) paths.namespaces.insert(path.name_space);
     }
+    // After all that have a place, whichever number they bear.
+    for (const ControllerFacts& facts : controllers)
+      if (facts.unplaced)
+        if (const auto known = subsystems.find(facts.controller->subsystem); known != subsystems.end())
+          known->second.unplaced = true;
     for (const auto& [name, paths] : subsystems) {
       if (!paths.unplaced) health.add(metric::nvme_subsystem_paths, {name}, paths.all);
       if (!paths.unread && !paths.unplaced) health.add(metric::nvme_subsystem_paths_live, {name}, paths.live);

@@ -116,20 +116,26 @@ class NvmetCollector : public Collector {
       if (const auto value = parse_u64(*size)) batch.add(metric::nvmet_port_max_queue_size, {id, transport}, *value);
   }
 
-  // By port. Root alone may look into debugfs: for others the number is not known, which is no failure.
+  // By port. Root alone may look into debugfs: for others the number is not known, which is no failure. A controller
+  // whose port cannot be read may be any port's.
   std::optional<std::map<std::string, std::uint64_t>> count_controllers(const std::vector<std::string>& subsystems) {
     const std::string top = host().debugfs() + "/nvmet";
     if (!list_directory(top)) return std::nullopt;
+    bool known = true;
     std::map<std::string, std::uint64_t> by_port;
     for (const std::string& nqn : subsystems) {
-      const auto entries = list_directory(top + "/" + nqn);
-      if (!entries) continue;
-      for (const std::string& entry : *entries) {
+      const auto entries = names(top + "/" + nqn);
+      known = known && entries;
+      for (const std::string& entry : entries.value_or(std::vector<std::string>())) {
         if (!entry.starts_with("ctrl")) continue;
-        const auto port = read_attribute(top + "/" + nqn + "/" + entry + "/port");
-        if (port) ++by_port[*port];
+        const std::string dir = top + "/" + nqn + "/" + entry;
+        if (const auto port = text(dir + "/port"))
+          ++by_port[*port];
+        else if (exists(dir))  // not one that has gone meanwhile
+          known = false;
       }
     }
+    if (!known) return std::nullopt;
     return by_port;
   }
 

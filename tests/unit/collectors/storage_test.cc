@@ -485,6 +485,34 @@ TEST_F(StorageTest, NvmetCountsThatAreNotKnownAreAbsent) {
   EXPECT_THAT(text, HasSubstr("roce_nvmet_namespaces{state=\"disabled\"} 1\n"));
 }
 
+TEST_F(StorageTest, NvmetControllersOfAnUnreadPortAreNotNone) {
+  const std::string debug = "sys/kernel/debug/nvmet/nqn.a/";
+  tree_.write("sys/kernel/config/nvmet/subsystems/nqn.a/namespaces/1/enable", "1\n");
+  tree_.write("sys/kernel/config/nvmet/ports/1/addr_trtype", "rdma\n");
+  tree_.write(debug + "ctrl1/port", "1\n");
+  tree_.write(debug + "ctrl2/port", "1\n");
+  EXPECT_THAT(page("nvmet"), HasSubstr("roce_nvmet_controllers{target_port=\"1\"} 2\n"));
+  EXPECT_FALSE(error_);
+  tree_.remove(debug + "ctrl2/port");
+  tree_.link(debug + "ctrl2/port", "port");  // to itself: cannot be opened
+  EXPECT_THAT(page("nvmet"), Not(HasSubstr("roce_nvmet_controllers")));
+  EXPECT_TRUE(error_);
+  tree_.remove(debug + "ctrl2");
+  EXPECT_THAT(page("nvmet"), HasSubstr("roce_nvmet_controllers{target_port=\"1\"} 1\n"));
+}
+
+TEST_F(StorageTest, PathsBesideAControllerWithoutAPlaceAreNotCountedInAnyOrder) {
+  for (const auto& [without, placed] : {std::pair("nvme0", "nvme1"), std::pair("nvme1", "nvme0")}) {
+    tree_.remove("sys/class/nvme");
+    const std::string dir = "sys/class/nvme/";
+    tree_.write(dir + without + "/state", "live\n");
+    tree_.write(dir + placed + "/state", "live\n");
+    tree_.write(dir + placed + "/transport", "rdma\n");
+    tree_.write(dir + placed + "/address", "traddr=192.0.2.5,trsvcid=4420\n");
+    EXPECT_THAT(page("nvme"), Not(HasSubstr("roce_nvme_subsystem_paths"))) << without;
+  }
+}
+
 TEST_F(StorageTest, GdsValuesAreThoseOfNowAnd32BitCountersAreWidened) {
   tree_.write("proc/driver/nvidia-fs/stats", "Reads : n=1 err=4294967290\nSparse Reads : n=5\n");
   const auto collector = create("gds");
