@@ -29,6 +29,17 @@ const CounterRow* find_row(std::string_view driver, Interface interface, std::st
   return nullptr;
 }
 
+std::optional<CounterState> why_no_value(const CounterRow* row, std::uint64_t raw) {
+  if (raw == kInvalid) return CounterState::kFailing;
+  if (row == nullptr) return std::nullopt;
+  // Data counters without an extended set are 32 bits wide in a 64-bit file. A throughput that stands still at the top
+  // would read as an idle link, so it is left out.
+  if (row->at_top == AtTop::kSaturates && row->width >= 32 && raw == all_ones_of(32)) return CounterState::kSaturated;
+  // In bytes it needs more than 64 bits.
+  if (raw > kInvalid / row->multiply) return CounterState::kSaturated;
+  return std::nullopt;
+}
+
 CounterSet::CounterSet(const CollectorContext& context, Interface interface, std::string port,
                        std::string_view directory)
     : context_(context),
@@ -112,26 +123,21 @@ bool CounterSet::restarted(const std::vector<Reading>& readings) {
 }
 
 CounterState CounterSet::publish_value(Slot& s, std::uint64_t raw, Part& part) {
-  if (raw == kInvalid) return CounterState::kFailing;
   const CounterRow* row = s.row;
+  if (const auto why = why_no_value(row, raw)) return *why;
   const AtTop at_top = row != nullptr ? row->at_top : AtTop::kPlain;
   const unsigned width = row != nullptr ? row->width : 64U;
   CounterState state = CounterState::kOk;
-  if (at_top == AtTop::kSaturates) {
-    // Data counters without an extended set are 32 bits wide in a 64-bit file. A throughput that stands still at the
-    // top would read as an idle link, so it is left out; a narrow error counter still says "at least that many".
-    if (raw == all_ones_of(32) && width >= 32) return CounterState::kSaturated;
-    // Above its top the field is wider than the standard's: it still counts.
-    if (width < 32 && raw == all_ones_of(width)) state = CounterState::kSaturated;
-  }
+  // A narrow error counter at its top still says "at least that many". Above it the field is wider than the standard's:
+  // it still counts.
+  if (at_top == AtTop::kSaturates && width < 32 && raw == all_ones_of(width)) state = CounterState::kSaturated;
   std::uint64_t value = raw;
   if (row == nullptr || !row->gauge) {
     const CounterHistory::Step step = s.history.next(raw, at_top == AtTop::kWraps ? width : 0);
     value = step.value;
     regressions_ += step.regression ? 1 : 0;
   }
-  // In bytes it needs more than 64 bits.
-  if (row != nullptr && value > kInvalid / row->multiply) return CounterState::kSaturated;
+  if (row != nullptr && value > kInvalid / row->multiply) return CounterState::kSaturated;  // its wraps counted in
   if (s.metric != nullptr) {
     const std::uint64_t scaled = row != nullptr ? value * row->multiply : value;
     if (row != nullptr && row->divide > 1)

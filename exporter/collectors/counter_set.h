@@ -20,6 +20,9 @@ namespace roce {
 // the driver is not known (trees without a driver link), the first driver that uses that spelling.
 const CounterRow* find_row(std::string_view driver, Interface interface, std::string_view counter);
 
+// How a counter stands whose read gave this, where that is no value to publish.
+std::optional<CounterState> why_no_value(const CounterRow* row, std::uint64_t raw);
+
 class CounterSet {
  public:
   // `port` is the label value, empty for counters of the whole device. `directory` names the sysfs directory, as the

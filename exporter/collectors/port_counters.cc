@@ -2,7 +2,10 @@
 #include "exporter/collectors/port_counters.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
+#include <string>
 
 #include "exporter/collectors/counter_set.h"
 #include "exporter/collectors/port_collector.h"
@@ -33,11 +36,15 @@ class PortCountersCollector : public PortCollector {
         const CounterRow* row = find_row(device().driver, Interface::kPortCounters, reading.name);
         return row != nullptr && std::any_of(extended.begin(), extended.end(), [&](const CounterSet::Reading& twin) {
                  const CounterRow* twin_row = find_row(device().driver, Interface::kPortCounters, twin.name);
-                 return twin.value && twin_row != nullptr && twin_row->metric == row->metric &&
-                        twin_row->labels == row->labels;
+                 return twin.value && !why_no_value(twin_row, *twin.value) && twin_row != nullptr &&
+                        twin_row->metric == row->metric && twin_row->labels == row->labels;
                });
       };
-      for (CounterSet::Reading& reading : plain) reading.replaced = twin_has_value(reading);
+      // Once it had one it keeps the series: a step to the plain counter and back would be a reset and a leap.
+      for (CounterSet::Reading& reading : plain) {
+        if (twin_has_value(reading)) source.replaced.emplace(reading.name);
+        reading.replaced = source.replaced.contains(reading.name);
+      }
     }
     if (const auto done = source.plain.publish(plain, part); !done && result) result = done;
     if (const auto done = source.extended.publish(extended, part); !done && result) result = done;
@@ -55,6 +62,7 @@ class PortCountersCollector : public PortCollector {
     CounterFiles extended_files;
     CounterSet plain;
     CounterSet extended;
+    std::set<std::string, std::less<>> replaced;  // plain counters whose twin had a value
   };
   std::map<unsigned, Source> sources_;
 };

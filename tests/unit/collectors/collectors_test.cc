@@ -97,6 +97,27 @@ TEST_F(CollectorsTest, The64BitTwinReplacesTheCounterThatSticks) {
   EXPECT_THAT(text, Not(HasSubstr("17179869180")));
 }
 
+TEST_F(CollectorsTest, ATwinWithoutAValueReplacesNothing) {
+  const std::string dir = "sys/class/infiniband/mlx4_0/ports/1/";
+  tree_.add_port("mlx4_0");
+  tree_.write(dir + "counters/port_rcv_data", "250000\n");
+  tree_.write(dir + "counters_ext/port_rcv_data_64", "18446744073709551615\n");
+  const auto collector = create("port_counters", context("mlx4_0", "mlx4"));
+  std::string text = page(*collector);
+  EXPECT_THAT(text, HasSubstr("roce_port_receive_bytes_total{device=\"mlx4_0\",port=\"1\"} 1000000\n"));
+  EXPECT_THAT(text, HasSubstr("counter=\"port_rcv_data_64\",state=\"failing\"} 1"));
+  // More words than bytes have room for.
+  tree_.write(dir + "counters_ext/port_rcv_data_64", "9223372036854775807\n");
+  text = page(*collector);
+  EXPECT_THAT(text, HasSubstr("roce_port_receive_bytes_total{device=\"mlx4_0\",port=\"1\"} 1000000\n"));
+  EXPECT_THAT(text, HasSubstr("counter=\"port_rcv_data_64\",state=\"saturated\"} 1"));
+  // One that had a value keeps the series.
+  tree_.write(dir + "counters_ext/port_rcv_data_64", "600000000000\n");
+  EXPECT_THAT(page(*collector), HasSubstr("port=\"1\"} 2400000000000\n"));
+  tree_.write(dir + "counters_ext/port_rcv_data_64", "18446744073709551615\n");
+  EXPECT_THAT(page(*collector), Not(HasSubstr("roce_port_receive_bytes_total{")));
+}
+
 TEST_F(CollectorsTest, A32BitDataCounterAtItsTopIsAbsentAndSaturated) {
   tree_.add_port("mlx4_0");
   tree_.write("sys/class/infiniband/mlx4_0/ports/1/counters/port_rcv_data", "4294967295\n");
