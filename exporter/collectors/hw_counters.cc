@@ -36,7 +36,7 @@ class HwCountersCollector : public PortCollector {
     add_lifespan(source, port, part);
     if (host().rdma && device().netlink) {
       const auto now = Part::Clock::now();
-      if (source.failure && now < source.ask_netlink_at) return tl::unexpected(*source.failure);
+      if (source.failure && now < source.ask_netlink_at) return without_netlink(source, part);
       if (now >= source.ask_netlink_at) {
         source.failure.reset();
         auto counters = host().rdma->port_counters(*device().netlink, port.number);
@@ -47,7 +47,7 @@ class HwCountersCollector : public PortCollector {
         if (error.err != EMSGSIZE && error.kind != ErrorKind::kUnsupported && error.kind != ErrorKind::kNotRecorded) {
           source.failure = error;
           source.ask_netlink_at = now + kFailedAgain;
-          return tl::unexpected(error);
+          return without_netlink(source, part);
         }
         source.ask_netlink_at = now + kNetlinkAgain;
       }
@@ -75,6 +75,12 @@ class HwCountersCollector : public PortCollector {
     ROCE_TRY_VOID(source.files.list());
     if (!source.files.present()) return {};
     return source.set.publish(source.files.read(), part);
+  }
+
+  // On a live kernel the files would ask the same firmware again; a recording may have there what its list lost.
+  Result<void> without_netlink(Source& source, Part& part) {
+    if (!host().live) ROCE_TRY_VOID(from_sysfs(source, part));
+    return tl::unexpected(*source.failure);
   }
 
   Result<void> publish(Source& source, const InventoryPort& port, const std::vector<NamedValue>& counters, Part& part) {

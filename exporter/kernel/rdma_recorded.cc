@@ -113,6 +113,20 @@ bool begins_name(std::string_view word) {
   return !word.empty() && (word[0] == '_' || std::isalpha(static_cast<unsigned char>(word[0])) != 0);
 }
 
+// A counter's name as drivers make them (tx_bytes, ip4InOctets), where a value should be. What stands for a value that
+// is none ("nan", "N/A") is no such word.
+bool looks_like_name(std::string_view word) {
+  if (!begins_name(word)) return false;
+  bool joined = false;
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    const auto letter = static_cast<unsigned char>(word[i]);
+    if (std::isalnum(letter) == 0 && letter != '_') return false;
+    joined = joined || letter == '_' ||
+             (i > 0 && std::isupper(letter) != 0 && std::islower(static_cast<unsigned char>(word[i - 1])) != 0);
+  }
+  return joined;
+}
+
 Result<void> add_record(std::string_view link, const Words& rest, RecordedStatistics& out) {
   const auto [device, port] = split_link(link);
   if (device.empty()) return fail(ErrorKind::kMalformed, "rdma statistic: no device");
@@ -144,8 +158,10 @@ Result<void> add_record(std::string_view link, const Words& rest, RecordedStatis
     } else if (is_set) {
       ++i;  // the rest of a process name with blanks
     } else {
-      // One that lost its value is lost alone: the next word is its value misspelt, unless it is a name with a value.
-      const bool next_is_name = value.empty() || (begins_name(value) && i + 2 < rest.size() && parse_u64(rest[i + 2]));
+      // One that lost its value is lost alone: the next word is its value misspelt, unless it is a name, for its form
+      // or for the value behind it.
+      const bool next_is_name = value.empty() || looks_like_name(value) ||
+                                (begins_name(value) && i + 2 < rest.size() && parse_u64(rest[i + 2]));
       counters.push_back({std::string(name), 0, true});
       i += next_is_name ? 1 : 2;
     }
@@ -356,6 +372,7 @@ class RecordedRdma final : public RdmaSource {
     read_statistics(dir);
     read_optional_counters(dir);
     netns_ = read_netns(dir);
+    note_class(dir);
     settle_devices();
   }
 
@@ -610,6 +627,21 @@ class RecordedRdma final : public RdmaSource {
     }
   }
 
+  // Where any of the files is there, all devices of the class directory are asked for by them, so that what cannot be
+  // read is told of each.
+  void note_class(const std::string& dir) {
+    const auto there = [](const std::optional<Error>& error) {
+      return !error || error->kind != ErrorKind::kNotRecorded;
+    };
+    const auto read = [&](const auto& result) { return result.has_value() || there(result.error()); };
+    if (!read(devices_) && !read(links_) && !read(resources_) && !read(statistics_) && !there(qps_.error) &&
+        !there(cm_ids_.error) && !there(cqs_.error) && !there(mrs_.error) && !there(contexts_.error) &&
+        !there(mr_statistics_.error))
+      return;
+    for (const std::string& name : list_directory(dir + "/sys/class/infiniband").value_or(std::vector<std::string>{}))
+      note(name);
+  }
+
   // One device a name, from all files; those without an index get numbers that are free.
   void settle_devices() {
     if (!devices_ && devices_.error().kind != ErrorKind::kNotRecorded) return;
@@ -690,7 +722,7 @@ Result<RecordedStatistics> parse_rdma_statistic_json(std::string_view text) {
     for (const auto& [key, value] : object->items()) {
       if (is_counter_key(key) && value.is_number_unsigned())
         counters.push_back({key, value.get<std::uint64_t>()});
-      else if (is_counter_key(key) && value.is_number() && !object->contains("cntn"))
+      else if (is_counter_key(key) && (value.is_number() || value.is_null()) && !object->contains("cntn"))
         counters.push_back({key, 0, true});
     }
     if (!object->contains("cntn")) {

@@ -50,7 +50,8 @@ Result<RecordedOptionalCounters> parse_rdma_statistic_mode(std::string_view text
 //   rdma/statistic_mode.txt                           rdma statistic mode supported; rdma statistic mode
 //   rdma/system.txt, .json, or rdma_system.txt        rdma system show
 // What is not there answers kNotRecorded, what cannot be read kMalformed, each call for itself. A device that only one
-// of the files names exists. Devices are found by name, since not all files hold the index.
+// of the files, or the class directory beside them, names exists. Devices are found by name, since not all files hold
+// the index.
 Result<std::unique_ptr<RdmaSource>> open_rdma_recording(const std::string& dir);
 
 }  // namespace roce

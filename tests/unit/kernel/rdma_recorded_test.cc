@@ -302,6 +302,33 @@ TEST(RdmaStatisticText, CounterWithoutANumberIsLostAlone) {
   EXPECT_FALSE(json->ports.at(0).counters.at(1).malformed);
 }
 
+TEST(RdmaStatisticText, CountersInARowWithoutNumbersAreAllTold) {
+  const auto all =
+      parse_rdma_statistic_text("link a/1 out_of_sequence packet_seq_err duplicate_request y 1 ip4InTrunc");
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->ports.at(0).counters.size(), 5U);
+  for (const NamedValue& counter : all->ports[0].counters) EXPECT_EQ(counter.malformed, counter.name != "y");
+  const auto json = parse_rdma_statistic_json(R"([{"ifname":"a","port":1,"x":null,"z":null,"y":1}])");
+  ASSERT_TRUE(json);
+  ASSERT_EQ(json->ports.at(0).counters.size(), 3U);
+  EXPECT_TRUE(json->ports[0].counters[1].malformed);
+}
+
+// What one damaged file hides is told of each device, and what the others say stays.
+TEST_F(RdmaRecording, ADamagedFileCostsItsOwnValuesAlone) {
+  std::filesystem::create_directories(dir_ / "sys/class/infiniband/mlx5_0");
+  EXPECT_EQ(open()->devices().error().kind, ErrorKind::kNotRecorded);
+  write("rdma/statistic.txt", "error: Operation not permitted\n");
+  auto rdma = open();
+  ASSERT_EQ(rdma->devices().value().size(), 1U);
+  EXPECT_EQ(rdma->port_counters(named("mlx5_0"), 1).error().kind, ErrorKind::kMalformed);
+  write("rdma/statistic.txt", "link mlx5_0/1 x 7\n");
+  write("rdma/dev.json", "{");
+  rdma = open();
+  EXPECT_EQ(rdma->devices().error().kind, ErrorKind::kMalformed);
+  EXPECT_THAT(rdma->port_counters(named("mlx5_0"), 1).value(), ElementsAre(Counter("x", 7U)));
+}
+
 TEST_F(RdmaRecording, DevicesHiddenByADamagedFileAreNoHostWithoutAny) {
   write("rdma_statistic.txt", "Error: no device\n");
   EXPECT_EQ(open()->devices().error().kind, ErrorKind::kMalformed);
