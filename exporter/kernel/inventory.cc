@@ -114,6 +114,18 @@ bool same_ports(const InventoryDevice& device) {
                     [](unsigned number, const InventoryPort& port) { return number == port.number; });
 }
 
+// Drivers call a physical port p0, or p0s1 where it is split; the representors of functions are pf0, pf0vf1, c1pf0sf2.
+bool is_physical_port(std::string_view name) {
+  if (!name.starts_with('p')) return false;
+  const auto split = name.find('s');
+  return parse_u64(name.substr(1, split - 1)) && (split == std::string_view::npos || parse_u64(name.substr(split + 1)));
+}
+
+// By its place among the kernel's devices, which recordings hold; made trees need not.
+bool is_virtual(const Host& host, const std::string& netdev) {
+  return value_or_empty(resolve(host.net_class() + "/" + netdev)).find("/devices/virtual/") != std::string::npos;
+}
+
 std::string netdev_of_port(const std::string& device_dir, unsigned port, std::size_t ports,
                            const std::vector<std::pair<unsigned, std::string>>& parents) {
   // With several ports the only netdev need not be this port's: the others' may be filtered out or moved away.
@@ -128,7 +140,12 @@ std::string netdev_of_port(const std::string& device_dir, unsigned port, std::si
   if (auto name = value_or_empty(read_attribute(device_dir + "/ports/" + std::to_string(port) + "/gid_attrs/ndevs/0"));
       !name.empty())
     return name;
-  return matches.empty() ? std::string() : matches.front();
+  // Without a GID the names of the ports tell. Reading them can wait for RTNL, so that they are asked for last.
+  std::erase_if(matches, [&](const std::string& name) {
+    const auto port_name = read_attribute(device_dir + "/device/net/" + name + "/phys_port_name");
+    return port_name && !is_physical_port(*port_name);
+  });
+  return matches.size() == 1 ? matches.front() : std::string();
 }
 
 }  // namespace
@@ -179,9 +196,15 @@ Result<DeviceList> Inventory::refresh() {
       return tl::unexpected(devices.error());
     } else {
       // The class directory has named the devices, and a failing dump does not make them new ones: what the last dump
-      // told of them stands, so that the histories of their counters go on.
-      for (auto& [name, netlink] : found)
-        if (const auto old = known_.find(name); old != known_.end()) netlink = old->second.device->netlink;
+      // told of them stands, so that the histories of their counters go on. What else a recording holds of them is
+      // asked for by their names.
+      const bool recorded = !host_->live && devices.error().kind != ErrorKind::kNotRecorded;
+      for (auto& [name, netlink] : found) {
+        if (const auto old = known_.find(name); old != known_.end())
+          netlink = old->second.device->netlink;
+        else if (recorded)
+          netlink.emplace().name = name;
+      }
     }
   }
 
@@ -363,7 +386,7 @@ void Inventory::attach_netdevs(DeviceList& list) {
   }
   // A recording of one device may hold its network device without a link between them.
   if (!host_->live && list.size() == 1 && list.front()->netdevs.empty() && list.front()->ports.size() == 1 &&
-      known_netdevs_.size() == 1) {
+      known_netdevs_.size() == 1 && !is_virtual(*host_, known_netdevs_.begin()->first)) {
     InventoryNetdev only = netdev(known_netdevs_.begin()->first);
     only.device = list.front()->name;
     only.port = list.front()->ports.front().text;
@@ -372,7 +395,7 @@ void Inventory::attach_netdevs(DeviceList& list) {
   DeviceList others;
   for (const auto& [name, known] : known_netdevs_) {
     if (claimed.contains(name)) continue;
-    if (known.parent.empty() ? host_->live : parents.contains(known.parent)) continue;
+    if (known.parent.empty() ? host_->live || is_virtual(*host_, name) : parents.contains(known.parent)) continue;
     const auto old = std::find_if(others_.begin(), others_.end(), [&own = name](const auto& object) {
       return object->kind == ObjectKind::kNetdev && object->netdevs.front().name == own;
     });

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exporter/kernel/rdma_recorded.h"
 #include "tests/support/temp_tree.h"
 
 namespace roce {
@@ -192,6 +193,56 @@ TEST(InventoryTest, TheUplinkOfASwitchdevCardIsThePortsNetdev) {
   tree.write("sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "ens1f0np0\n");
   Inventory inventory(tree.host(), all, all);
   EXPECT_EQ(inventory.refresh().value().at(0)->ports.at(0).netdev, "ens1f0np0");
+}
+
+TEST(InventoryTest, WithoutAGidTheNameOfThePortTellsTheUplink) {
+  const TempTree tree;
+  tree.add_port("mlx5_0");
+  const std::string net = "sys/class/infiniband/mlx5_0/device/net/";
+  const std::initializer_list<std::pair<const char*, const char*>> ports{
+      {"eth4", "pf0vf0"}, {"eth5", "c1pf0sf2"}, {"eth6", "pf0"}, {"zz0", "p0s1"}};
+  for (const auto& [name, port] : ports) {
+    tree.write(net + name + "/dev_port", "0\n");
+    tree.write(net + name + "/phys_port_name", std::string(port) + "\n");
+  }
+  const auto found = [&] { return Inventory(tree.host(), all, all).refresh().value().at(0)->ports.at(0).netdev; };
+  EXPECT_EQ(found(), "zz0");
+  tree.write(net + "zz0/phys_port_name", "p0\n");
+  EXPECT_EQ(found(), "zz0");
+  tree.remove(net + "zz0/phys_port_name");  // drivers without it have no representors beside it either
+  EXPECT_EQ(found(), "zz0");
+  tree.write(net + "zz0/phys_port_name", "pf1\n");
+  EXPECT_EQ(found(), "");
+}
+
+TEST(InventoryTest, ADamagedListOfARecordingLeavesWhatElseItHolds) {
+  const TempTree tree;
+  tree.add_port("mlx5_0");
+  tree.write("rdma/dev.json", "{");
+  tree.write("rdma/statistic.txt", "link mlx5_0/1 x 7\n");
+  const auto host = std::make_shared<Host>(*tree.host());
+  host->rdma = open_rdma_recording(tree.path("")).value();
+  const auto device = Inventory(host, all, all).refresh().value().at(0);
+  ASSERT_TRUE(device->netlink);
+  EXPECT_EQ(host->rdma->port_counters(*device->netlink, 1)->front().value, 7U);
+}
+
+// A recording of a live host holds its virtual network devices too. Made trees need not say where a device has its
+// place.
+TEST(InventoryTest, NetdevsThatAreKnownToBeVirtualDoNotStandAlone) {
+  const TempTree tree;
+  tree.write("sys/devices/virtual/net/ifb0/mtu", "1500\n");
+  tree.link("sys/class/net/ifb0", "../../devices/virtual/net/ifb0");
+  tree.write("sys/class/net/eth0/mtu", "1500\n");
+  Inventory inventory(tree.host(), all, all);
+  ASSERT_TRUE(inventory.refresh());
+  ASSERT_EQ(inventory.others().size(), 2U);
+  EXPECT_EQ(inventory.others()[0]->name, "eth0");
+  EXPECT_EQ(inventory.others()[1]->kind, ObjectKind::kHost);
+  // Nor is the only one taken for the port's.
+  tree.add_port("mlx5_0");
+  tree.remove("sys/class/net/eth0");
+  EXPECT_TRUE(Inventory(tree.host(), all, all).refresh().value().at(0)->netdevs.empty());
 }
 
 TEST(InventoryTest, AFailingDumpMakesNoDeviceANewOne) {
