@@ -122,6 +122,120 @@ def bill_of_materials():
             expect(all(f in flags for f in ("-fstack-protector-strong", "_FORTIFY_SOURCE=2", "-O2", "-Wl,-z,relro,-z,now")), flags)
 
 
+# What the RHEL 9 family has, from 9.2 on: shared libraries of BaseOS and AppStream, and versions of symbols at most.
+RHEL_LIBRARIES = {"roce_exporter": """libarchive.so.13 libc.so.6 libcrypto.so.3 libgcc_s.so.1 libm.so.6 libnl-3.so.200 libssl.so.3 libsystemd.so.0 libz.so.1
+                                     ld-linux-x86-64.so.2""",
+                  "roce_prober": """libc.so.6 libcrypto.so.3 libcurl.so.4 libgcc_s.so.1 libibverbs.so.1 libm.so.6 librdmacm.so.1 libresolv.so.2 libssl.so.3
+                                    libsystemd.so.0 libz.so.1 ld-linux-x86-64.so.2""",
+                  "roce_storage_probe": "libc.so.6 libcrypto.so.3 libgcc_s.so.1 libm.so.6 libssl.so.3 libsystemd.so.0 libz.so.1 ld-linux-x86-64.so.2"}
+RHEL_SYMBOLS = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (11, 0, 0), "OPENSSL": (3, 0, 0), "ZLIB": (1, 2, 9), "LIBSYSTEMD": (252,),
+                "IBVERBS": (1, 14), "RDMACM": (1, 3)}
+RHEL_ONLY = {"etc/default": "etc/sysconfig", "lib/systemd": "usr/lib/systemd"}
+
+
+def too_new(symbols):
+    """Those versions of symbols that the RHEL 9 family does not have."""
+    def there(symbol):
+        found = re.fullmatch(r"([A-Z]+)_([0-9]+(?:\.[0-9]+)*)", symbol)
+        return found and found.group(1) in RHEL_SYMBOLS and tuple(map(int, found.group(2).split("."))) <= RHEL_SYMBOLS[found.group(1)]
+    return sorted(s for s in symbols if not there(s))
+
+
+def built_rpms():
+    """The RPMs of this tree, built once a run: their paths."""
+    if not built_rpms.paths:
+        out = os.path.join(BUILD, "rpms")
+        shutil.rmtree(out, ignore_errors=True)
+        command(os.path.join(PACKAGING, "rpm", "build"), out)
+        built_rpms.paths = sorted(glob.glob(os.path.join(out, "*.rpm")))
+    return built_rpms.paths
+
+
+built_rpms.paths = []
+
+
+def rpms():
+    """RPMs of the RHEL 9 family, of the source RPM: the files of the Debian packages in that family's places, programs that
+    need nothing which it lacks, and that run here. What installs them there was not tried."""
+    out = os.path.dirname(built_rpms()[0])
+    version = re.search(r"project\(\S+ VERSION (\S+)", sources.read("CMakeLists.txt")).group(1)
+    names = {"roce-exporter": "x86_64", "roce-prober": "x86_64", "roce-monitoring": "noarch"}
+    paths = {name: os.path.join(out, f"{name}-{version}-1.el9.{kind}.rpm") for name, kind in names.items()}
+    want = {*paths.values(), os.path.join(out, f"roce-exporter-{version}-1.el9.src.rpm")}
+    expect(set(built_rpms()) == want, f"{built_rpms()}")
+    for name, path in paths.items():
+        with tempfile.TemporaryDirectory(prefix="roce-rpm-") as top:
+            command("sh", "-c", 'cd "$1" && rpm2cpio "$2" | cpio -id --quiet', "sh", top, path)
+            found = {os.path.relpath(os.path.join(d, f), top) for d, _, files in os.walk(top) for f in files if "/.build-id/" not in f"{d}/"}
+            if name in FILES:
+                same = {re.sub(r"\.gz$", "", re.sub("^(etc/default|lib/systemd)", lambda m: RHEL_ONLY[m.group(1)], f)) for f in FILES[name].split()}
+                same = {f for f in same if "/changelog" not in f and not f.endswith("/copyright")} | {f"usr/share/doc/{name}/{f}" for f in ("LICENSE", "CHANGELOG.md")}
+                expect({re.sub(r"\.gz$", "", f) for f in found} == same, f"{name}: more {sorted(found - same)}, less {sorted(same - found)}")
+            for program in glob.glob(os.path.join(top, "usr", "bin", "*")):
+                headers = command("readelf", "-W", "-h", "-l", "-d", program).stdout
+                expect("DYN (Position-Independent" in headers and "GNU_RELRO" in headers and re.search(r"FLAGS.*NOW", headers), f"{program}: PIE, RELRO, BIND_NOW")
+                needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", headers))
+                listed = set(RHEL_LIBRARIES[os.path.basename(program)].split())
+                expect(needed <= listed, f"{program} needs {sorted(needed - listed)}")
+                symbols = set(re.findall(r"\*UND\*\s+\S+\s+\((\S+)\)", command("objdump", "-T", program).stdout))
+                expect("GLIBC_2.34" in symbols and not too_new(symbols), f"{program}: {too_new(symbols)}")
+                with open(program, "rb") as f:
+                    data = f.read()
+                for folder in (ROOT, "/roce-exporter-0.", "/.cache/"):
+                    expect(folder.encode() not in data, f"{program} names {folder}")
+                expect(command(program, "--version").stdout.split()[0], "no version")
+            if name != "roce-monitoring":
+                with open(f"{top}/usr/share/doc/{name}/sbom.spdx.json", encoding="utf-8") as f:
+                    bill = {p["name"]: p for p in json.load(f)["packages"]}
+                expect({"fmtlib", "prometheus-cpp", "civetweb", "libfyaml-dev", "libcrypt-dev", "libcrypt.so.1", "libssl.so.3"} - set(bill) == {"libcrypt.so.1"}, f"{sorted(bill)}")
+                unit = f"{name}.service"
+                with open(f"{top}/usr/lib/systemd/system/{unit}", encoding="utf-8") as f:
+                    expect("EnvironmentFile=-/etc/sysconfig/" in f.read(), f"{unit}: flags stand elsewhere")
+        asked = {re.match(r"(\S+?)\(", line).group(1) for line in command("rpm", "-qp", "--requires", path).stdout.splitlines() if ".so" in line}
+        expect(asked <= {lib for libs in RHEL_LIBRARIES.values() for lib in libs.split()}, f"{name} requires {sorted(asked)}")
+    for seeded in ("GLIBC_2.35", "GLIBCXX_3.4.30", "CURL_OPENSSL_4", "XCRYPT_2.0", "GCC_12.0.0"):
+        expect(too_new({seeded}), f"{seeded} is taken for old")
+    return ", ".join(f"{name} {os.path.getsize(path) // 1024} KiB" for name, path in paths.items())
+
+
+def rpm_life():
+    """Installed, upgraded and erased by rpm, with its scripts: users, rights, what an administrator wrote stays."""
+    with tempfile.TemporaryDirectory(prefix="roce-rpm-life-") as folder:
+        for path in built_rpms():
+            if not path.endswith(".src.rpm"):
+                shutil.copy(path, folder)
+        said = in_layer("""
+            # Two places and a program that Debian has otherwise.
+            mkdir -p /etc/sysconfig /usr/lib/systemd; ln -sf /usr/sbin/nologin /sbin/nologin 2>/dev/null || true
+            printf '#!/bin/sh\necho "$@" >>/tmp/asked\n' >/usr/lib/systemd/systemd-update-helper; chmod 755 /usr/lib/systemd/systemd-update-helper
+            rpm --initdb
+            rpm -i --nodeps /run/packages/*.rpm
+            [ "$(rpm -qa | sort | sed 's/-0.*//' | xargs)" = "roce-exporter roce-monitoring roce-prober" ]
+            rpm -V --nodeps roce-exporter roce-prober roce-monitoring
+            [ "$(getent passwd roce-exporter | cut -d: -f7)" = /sbin/nologin ]
+            [ "$(stat -c '%U:%G %a' /etc/roce_prober /etc/roce_prober/roce_prober.yml | xargs)" = "root:roce-prober 750 root:roce-prober 640" ]
+            grep -qx 'install-system-units roce-exporter.service' /tmp/asked
+            grep -qx 'install-system-units roce-prober.service' /tmp/asked
+            . /etc/sysconfig/roce-exporter
+            install -d -o roce-exporter /run/roce_exporter
+            runuser -u roce-exporter -- roce_exporter $ARGS --web.listen-address=127.0.0.1:14791 2>/tmp/log &
+            for i in $(seq 100); do curl -s -o /tmp/metrics http://127.0.0.1:14791/metrics && break; sleep 0.1; done
+            grep -q '^roce_exporter_build_info' /tmp/metrics
+            kill $!; wait $! || true
+            echo 'log: {level: warn}' >>/etc/roce_exporter/roce_exporter.yml
+            echo secret >/etc/roce_prober/key-1
+            mkdir -p /var/lib/roce_exporter
+            rpm -U --nodeps --replacepkgs --oldpackage /run/packages/*.rpm
+            grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml
+            rpm -e --nodeps roce-exporter roce-prober roce-monitoring 2>/dev/null
+            grep -qx 'remove-system-units roce-prober.service' /tmp/asked
+            [ ! -e /usr/bin/roce_exporter ] && [ ! -e /usr/share/roce_exporter ] && [ ! -e /var/lib/roce_exporter ]
+            grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml.rpmsave && [ -e /etc/roce_prober/key-1 ]
+            echo well
+            """, folder)
+        expect(said.strip().endswith("well"), said)
+
+
 def build_depends():
     """The source package names what packaging/dependencies lists for a build, but for what fetches CivetWeb."""
     text = sources.read("packaging/deb/debian/control")
@@ -132,6 +246,29 @@ def build_depends():
            f"differ: {named ^ listed}")
     version = re.search(r"project\(\S+ VERSION (\S+)", sources.read("CMakeLists.txt")).group(1)
     expect(sources.read("packaging/deb/debian/changelog").startswith(f"roce-exporter ({version}) "), "the changelog's version is not the project's")
+
+
+def dependencies():
+    """The documented table names what a build needs, no more and no less, with the versions that are here."""
+    text = sources.read("packaging/docs/dependencies.md")
+    rows = {}
+    for line in re.findall(r"^\| (.+) \|$", text, re.M)[1:]:
+        names, versions, licence, reason = line.split(" | ")
+        expect(licence and reason, line)
+        for name, version in zip(names.split(", "), versions.split(", "), strict=True):
+            rows[name] = version
+    section = sources.read("packaging/dependencies").split("[build]")[1].split("[")[0]
+    listed = {line.strip() for line in section.splitlines() if line.strip() and not line.startswith("#")}
+    expect(set(rows) == listed - {"ca-certificates", "dpkg-dev"} | {"civetweb (source)"}, f"differ: {set(rows) ^ listed}")
+    for name, version in rows.items():
+        if name.endswith("(source)"):
+            with open(os.path.join(BUILD, "civetweb", "debian", "changelog"), encoding="utf-8") as f:
+                here = re.search(r"\((.+?)\)", f.readline()).group(1)
+        else:
+            here = command("dpkg-query", "-W", "-f", "${Version}", name).stdout
+        expect(re.match(rf"(\d+:)?{re.escape(version)}(?!\d)", here), f"{name} is {here} here, the table says {version}")
+    node = json.loads(sources.read("dashboards/src/package.json"))["dependencies"]
+    expect(all(version in text for version in node.values()), f"of npm: {node}")
 
 
 # The host's own files with a layer of memory above them, so that a package can be installed without a download and without
@@ -161,8 +298,8 @@ def in_layer(script, packages, timeout=180):
                        timeout=timeout).stdout
 
 
-def older(folder, version):
-    """The same packages as an earlier version."""
+def repacked(folder, version):
+    """The same packages under another version: NAME_VERSION.deb in the folder."""
     for name in PACKAGES:
         tree = os.path.join(folder, name)
         command("dpkg-deb", "-R", built()[name], tree)
@@ -171,20 +308,20 @@ def older(folder, version):
             text = re.sub(r"^Version: .*$", f"Version: {version}", f.read(), flags=re.M)
         with open(control, "w", encoding="utf-8") as f:
             f.write(text)
-        command("dpkg-deb", "--root-owner-group", "-z1", "-b", tree, os.path.join(folder, f"old-{name}.deb"))
+        command("dpkg-deb", "--root-owner-group", "-z1", "-b", tree, os.path.join(folder, f"{name}_{version}.deb"))
         shutil.rmtree(tree)
 
 
 def life():
     """Installed, upgraded, downgraded, removed and purged; what an administrator wrote stays until it is purged."""
     with tempfile.TemporaryDirectory(prefix="roce-life-") as folder:
-        older(folder, "0.0.9")
+        repacked(folder, "0.0.9")
         for name in PACKAGES:
             shutil.copy(built()[name], os.path.join(folder, f"new-{name}.deb"))
         said = in_layer("""
             export DEBIAN_FRONTEND=noninteractive
             installed() { dpkg-query -W -f '${db:Status-Status} ${Version}\\n' roce-exporter roce-prober roce-monitoring | sort -u; }
-            dpkg -i /run/packages/old-*.deb >/dev/null
+            dpkg -i /run/packages/*_0.0.9.deb >/dev/null
             [ "$(installed)" = "installed 0.0.9" ]
             [ "$(getent passwd roce-exporter | cut -d: -f7)" = /usr/sbin/nologin ]
             getent group roce-exporter roce-prober >/dev/null
@@ -200,7 +337,7 @@ def life():
             grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml
             [ -e /etc/roce_prober/key-1 ] && [ -e /var/lib/roce_exporter/since ]
             [ -e /etc/systemd/system/multi-user.target.wants/roce-storage-probe@nvme0n1.service ]
-            dpkg --force-confold -i /run/packages/old-*.deb >/dev/null 2>&1
+            dpkg --force-confold -i /run/packages/*_0.0.9.deb >/dev/null 2>&1
             [ "$(installed)" = "installed 0.0.9" ]
             grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml
             dpkg -r roce-exporter roce-prober roce-monitoring >/dev/null
@@ -534,12 +671,18 @@ def digest(path):
 
 
 def reproducible():
-    """Built anew in another folder, at another time, without a cache: the same bytes."""
+    """Built anew in another folder, at another time, in another time zone, with another umask, the Debian packages in another
+    locale and without a cache: the same bytes."""
     with tempfile.TemporaryDirectory(prefix="roce-again-") as top:
-        command("env", "CCACHE_DISABLE=1", os.path.join(PACKAGING, "deb", "build"), os.path.join(top, "out"), "--tree", os.path.join(top, "a", "longer", "path"), timeout=3600)
+        def again(kind, *more):
+            command("env", *more, "TZ=Asia/Tokyo", "sh", "-c", 'umask 077; exec "$@"', "sh", os.path.join(PACKAGING, kind, "build"), os.path.join(top, kind),
+                    "--tree", os.path.join(top, "a", "longer", "path", kind), timeout=3600)
+        again("deb", "CCACHE_DISABLE=1", "LC_ALL=POSIX")
         for name, path in built().items():
-            again = os.path.join(top, "out", os.path.basename(path))
-            expect(digest(again) == digest(path), f"{name} differs")
+            expect(digest(os.path.join(top, "deb", os.path.basename(path))) == digest(path), f"{name} differs")
+        again("rpm")
+        for path in built_rpms():
+            expect(digest(os.path.join(top, "rpm", os.path.basename(path))) == digest(path), f"{os.path.basename(path)} differs")
         for out in ("one", "two"):
             command(os.path.join(PACKAGING, "container", "build"), os.path.join(top, out), OUT)
         for name in LIMITS:
@@ -581,6 +724,22 @@ def refuse_health(daemonsets):
             paths = [container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")]
             expect(paths == ["/-/healthy", "/-/ready"], f"{daemonset['metadata']['name']}: probes {paths}")
             expect("startupProbe" not in container, "a startup probe that no test knows")
+
+
+def schemas():
+    """All objects fit the Kubernetes API; objects with mistakes in them do not. Those of the Prometheus operator are of no
+    schema that Debian has."""
+    objects = [o for folder in ("packaging/kubernetes/base", "packaging/kubernetes/example", "dashboards") for o in rendered(folder).values()]
+
+    def said(things):
+        return command("/usr/bin/python3", os.path.join(ROOT, "tests", "support", "kubernetes_schema.py"), stdin=json.dumps(things), check=False).stdout.strip()
+    expect(not said(objects), lambda: said(objects))
+    daemonset = next(o for o in objects if o["kind"] == "DaemonSet" and o["metadata"]["name"] == "roce-exporter")
+    for what, old, new in (("a misspelt field", '"hostNetwork"', '"hostNetworks"'), ("a text for a number", '"containerPort": 14791', '"containerPort": "14791"'),
+                           ("no selector", '"selector"', '"selektor"'), ("another kind", '"DaemonSet"', '"DaemonSets"'), ("a misspelt probe", '"periodSeconds"', '"periodSecond"')):
+        wrong = json.loads(json.dumps(daemonset).replace(old, new, 1))
+        expect(wrong != daemonset and said([wrong]), f"{what} is not seen")
+    return f"{len(objects)} objects"
 
 
 def kubernetes():
@@ -727,6 +886,7 @@ def rows():
             Row("package-notify", "readiness, signs of life, reloading, stopping", notify),
             Row("package-install", "cmake --install", installed_by_hand),
             Row("package-depends", "the source package names its dependencies and version", build_depends),
+            Row("package-dependencies", "the documented dependencies are those of the build", dependencies),
             Row("package-build", "Debian packages", build),
             Row("package-contents", "their files", contents),
             Row("package-lint", "lintian", lint),
@@ -735,6 +895,9 @@ def rows():
             Row("package-works", "units, programs, manual pages and completion as installed", works),
             Row("package-services", "both services under systemd", services),
             Row("package-kubernetes", "manifests as kustomize makes them", kubernetes),
+            Row("package-schemas", "manifests fit the Kubernetes API", schemas),
             Row("package-memlock", "the prober's limit of locked memory", locked_memory),
             Row("package-images", "container images", images),
-            Row("package-reproducible", "two builds of packages and images are the same bytes", reproducible, full_only=True)]
+            Row("package-rpms", "RPMs for the RHEL 9 family: files, libraries, symbols", rpms, full_only=True),
+            Row("package-rpm-life", "install, upgrade, erase by rpm", rpm_life, full_only=True),
+            Row("package-reproducible", "two builds of packages, RPMs and images are the same bytes", reproducible, full_only=True)]
