@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "exporter/base/log.h"
 #include "exporter/kernel/files.h"
@@ -28,6 +30,14 @@ std::string key_of(const Finding& finding) { return finding.id + '\n' + finding.
 std::string reason(int err) {
   char buffer[128];
   return strerror_r(err, buffer, sizeof buffer);
+}
+
+// As rfc3339() writes it.
+bool is_time(std::string_view text) {
+  constexpr std::string_view kShape = "0000-00-00T00:00:00Z";
+  return std::equal(text.begin(), text.end(), kShape.begin(), kShape.end(), [](char found, char wanted) {
+    return wanted == '0' ? found >= '0' && found <= '9' : found == wanted;
+  });
 }
 
 }  // namespace
@@ -82,7 +92,7 @@ void SinceStore::load() {
       return at != entry.end() && at->is_string() ? at->get<std::string>() : std::string();
     };
     const std::string since = text_of("since");
-    if (since.size() == 20 && since.back() == 'Z') times_[text_of("id") + '\n' + text_of("object")] = since;
+    if (is_time(since)) times_[text_of("id") + '\n' + text_of("object")] = since;
   }
   const auto boot = root.find("boot");
   const auto ports = root.find("active_ports");

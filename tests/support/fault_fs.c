@@ -9,6 +9,7 @@
 //                   of a test tree (a tree is recognised by FAULT_FS_ROOT, a path prefix)
 //
 //   FAULT_FS_NO_IPV6  set: socket() says of IPv6 what a kernel without it says
+//   FAULT_FS_CLOCK  file with the seconds by which the wall clock is off
 //
 // Effects: an errno name (reads return it; for a directory, reading the entries); EINVAL+KLOG (EINVAL, and one line in
 // the log for each); OPEN+ERRNO (the open itself fails); DELAY milliseconds (each read blocks that long);
@@ -29,6 +30,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -382,4 +384,34 @@ int socket(int family, int type, int protocol) {
     return -1;
   }
   return real(family, type, protocol);
+}
+
+static long clock_is_off_by(void) {
+  const char* name = getenv("FAULT_FS_CLOCK");
+  if (!name) return 0;
+  char text[32] = {0};
+  const int fd = (int)syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const long size = syscall(SYS_read, fd, text, sizeof text - 1);
+  syscall(SYS_close, fd);
+  return size > 0 ? strtol(text, NULL, 10) : 0;
+}
+
+int clock_gettime(clockid_t id, struct timespec* to) {
+  REAL(clock_gettime);
+  const int result = real(id, to);
+  if (result == 0 && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)) to->tv_sec += clock_is_off_by();
+  return result;
+}
+int gettimeofday(struct timeval* to, void* zone) {
+  REAL(gettimeofday);
+  const int result = real(to, zone);
+  if (result == 0) to->tv_sec += clock_is_off_by();
+  return result;
+}
+time_t time(time_t* to) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (to) *to = now.tv_sec;
+  return now.tv_sec;
 }

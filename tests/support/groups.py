@@ -15,7 +15,9 @@ import fuzz
 import golden
 import scale
 import health
+import robust
 import package
+import soak
 import sources
 from harness import ROOT, Group
 
@@ -30,7 +32,7 @@ ALL = [
     Group("unit", "unit tests, under ASan+UBSan and TSan", builds.unit_rows),
     Group("cases", "field cases on the release build", cases.rows, workers=4),
     Group("golden", "exact pages per collector and case", golden.rows, workers=2),
-    Group("e2e", "the serving program from outside", lambda: e2e.rows() + attacks.rows(), workers=3),
+    Group("e2e", "the serving program from outside", lambda: e2e.rows() + attacks.rows() + robust.rows() + soak.rows(), workers=3),
     Group("health", "check, its control socket, profiles, schedulers", health.rows, workers=3),
     Group("compat", "equal to Debian's prometheus-node-exporter", compat.rows),
     Group("alerts", "rules, runbooks, routing", alerts.rows),
@@ -44,6 +46,7 @@ ALL = [
     Group("lab", "real kernels: soft-RoCE and simulated RNICs in virtual machines", plan.rows, finish=core.clean_up),
     Group("lab-sanitizers", "the lab again with the program under ASan+UBSan and TSan", plan.sanitizer_rows, finish=core.clean_up),
     Group("lab-probes", "probes between two virtual machines", plan.probe_rows, finish=core.clean_up),
+    Group("lab-install", "the packages on machines with systemd and RDMA", plan.install_rows, finish=core.clean_up),
     Group("lab-check", "check and the status page on the lab's faults", plan.check_rows, prepare=dashboards.install, finish=core.clean_up),
     Group("lab-pages", "the lab's faults through Prometheus and Alertmanager to the receiver, and the boards on them", plan.page_rows, finish=core.clean_up),
     Group("bench", "cost of a scrape", bench.rows),

@@ -229,8 +229,11 @@ def rpm_life():
             grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml
             rpm -e --nodeps roce-exporter roce-prober roce-monitoring 2>/dev/null
             grep -qx 'remove-system-units roce-prober.service' /tmp/asked
-            [ ! -e /usr/bin/roce_exporter ] && [ ! -e /usr/share/roce_exporter ] && [ ! -e /var/lib/roce_exporter ]
-            grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml.rpmsave && [ -e /etc/roce_prober/key-1 ]
+            [ ! -e /usr/bin/roce_exporter ]
+            [ ! -e /usr/share/roce_exporter ]
+            [ ! -e /var/lib/roce_exporter ]
+            grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml.rpmsave
+            [ -e /etc/roce_prober/key-1 ]
             echo well
             """, folder)
         expect(said.strip().endswith("well"), said)
@@ -292,7 +295,7 @@ exec chroot "$1/root" /bin/bash -euo pipefail -c "$3"
 """
 
 
-def in_layer(script, packages, timeout=180):
+def in_layer(script, packages, timeout=600):
     with tempfile.TemporaryDirectory(prefix="roce-layer-") as top:
         return command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--ipc", "--uts", "--net", "bash", "-c", CHROOT, "chroot", top, packages, textwrap.dedent(script),
                        timeout=timeout).stdout
@@ -335,17 +338,23 @@ def life():
             dpkg --force-confold -i /run/packages/new-*.deb >/dev/null 2>&1
             [ "$(installed)" = "installed $(dpkg-deb -f /run/packages/new-roce-exporter.deb Version)" ]
             grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml
-            [ -e /etc/roce_prober/key-1 ] && [ -e /var/lib/roce_exporter/since ]
+            [ -e /etc/roce_prober/key-1 ]
+            [ -e /var/lib/roce_exporter/since ]
             [ -e /etc/systemd/system/multi-user.target.wants/roce-storage-probe@nvme0n1.service ]
             dpkg --force-confold -i /run/packages/*_0.0.9.deb >/dev/null 2>&1
             [ "$(installed)" = "installed 0.0.9" ]
             grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml
             dpkg -r roce-exporter roce-prober roce-monitoring >/dev/null
-            [ ! -e /usr/bin/roce_exporter ] && grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml
+            [ ! -e /usr/bin/roce_exporter ]
+            grep -q 'level: warn' /etc/roce_exporter/roce_exporter.yml
             dpkg -P roce-exporter roce-prober roce-monitoring >/dev/null 2>&1
-            [ ! -e /etc/roce_exporter ] && [ ! -e /etc/default/roce-exporter ] && [ ! -e /var/lib/roce_exporter ]
-            [ ! -e /usr/share/roce_exporter ] && [ ! -e /usr/lib/roce_exporter ]
-            [ ! -e /etc/roce_prober/roce_prober.yml ] && [ -e /etc/roce_prober/key-1 ]
+            [ ! -e /etc/roce_exporter ]
+            [ ! -e /etc/default/roce-exporter ]
+            [ ! -e /var/lib/roce_exporter ]
+            [ ! -e /usr/share/roce_exporter ]
+            [ ! -e /usr/lib/roce_exporter ]
+            [ ! -e /etc/roce_prober/roce_prober.yml ]
+            [ -e /etc/roce_prober/key-1 ]
             [ ! -e /etc/systemd/system/multi-user.target.wants/roce-exporter.service ]
             [ ! -L /etc/systemd/system/multi-user.target.wants/roce-storage-probe@nvme0n1.service ]
             echo well
@@ -369,7 +378,9 @@ def works():
             done
             for page in roce_exporter roce_prober roce_storage_probe; do
               man --warnings=w $page 2>/tmp/warnings >/tmp/page
-              [ ! -s /tmp/warnings ] && grep -q -- --web.listen-address /tmp/page && grep -q 'SEE ALSO' /tmp/page
+              [ ! -s /tmp/warnings ]
+              grep -q -- --web.listen-address /tmp/page
+              grep -q 'SEE ALSO' /tmp/page
             done
             completed() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _roce "$1"; echo "${COMPREPLY[@]}"; }
             . /usr/share/bash-completion/completions/roce_exporter
@@ -389,7 +400,7 @@ def works():
             grep -q '^roce_exporter_build_info' /tmp/metrics
             [ "$(stat -c '%U:%G %a' /run/roce_exporter/control.sock)" = "roce-exporter:roce-exporter 660" ]
             roce_exporter check >/tmp/verdict || [ $? -lt 4 ]
-            ! grep -q 'read twice' /tmp/verdict
+            [ "$(grep -c 'read twice' /tmp/verdict || true)" = 0 ]
             echo well
             """, folder)
         expect(said.strip().endswith("well"), said)
@@ -433,7 +444,7 @@ After=roce-exporter.service roce-prober.service
 Wants=roce-exporter.service roce-prober.service systemd-journald.service
 [Service]
 Type=oneshot
-TimeoutStartSec=90
+TimeoutStartSec=360
 StandardOutput=file:/tmp/trial/out
 StandardError=file:/tmp/trial/out
 ExecStart=/bin/bash -euo pipefail /tmp/trial/script
@@ -465,7 +476,7 @@ alike() {
 }
 alike || alike || alike
 roce_exporter check >/tmp/verdict || [ $? -lt 3 ]
-! grep -q 'read twice' /tmp/verdict
+[ "$(grep -c 'read twice' /tmp/verdict || true)" = 0 ]
 # Reloading, and a program that gives no sign of life.
 systemctl reload roce-exporter roce-prober
 mkdir -p /run/systemd/system/roce-{exporter,prober}.service.d
@@ -496,7 +507,8 @@ systemctl restart roce-exporter
 page 14791 | grep -q '^roce_kernel_log_overruns_total'
 [ "$(capabilities roce-exporter)" = 400080004 ]
 systemctl stop roce-exporter roce-prober
-[ ! -e /run/roce_exporter ] && [ -d /var/lib/roce_exporter ]
+[ ! -e /run/roce_exporter ]
+[ -d /var/lib/roce_exporter ]
 # An instance waits for its namespace, is begun anew by an upgrade and ended by a removal.
 storage=roce-storage-probe@nvme9n9
 systemctl enable --now $storage
@@ -506,7 +518,8 @@ page 14793 | grep -q '^roce_storage_probe_reads_total{namespace="nvme9n9"} 0'
 before=$(main $storage)
 rm -f /usr/sbin/policy-rc.d  # of images that want no services
 dpkg -i /tmp/trial/roce-prober_*.deb >/dev/null
-[ "$(systemctl is-active $storage)" = active ] && [ "$(main $storage)" != "$before" ]
+[ "$(systemctl is-active $storage)" = active ]
+[ "$(main $storage)" != "$before" ]
 dpkg -r roce-prober >/dev/null
 [ "$(systemctl is-active $storage)" != active ]
 [ -z "$(curl -s http://127.0.0.1:14793/metrics)" ]
