@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
+#include <string_view>
+#include <vector>
 
 #include "tests/unit/probes/host.h"
 
@@ -297,6 +300,189 @@ TEST_F(Answer, ARotatedKeyIsTakenWithoutAPause) {
   send(signed_bytes(request(), from), from);
   turn();
   EXPECT_EQ(replies, 2u);
+}
+
+// What may come to the port of the responder from whoever reaches the fabric, and the answer that
+// packaging/docs/probes.md gives to it.
+TEST_F(Answer, EachHostilePacketIsCountedUnderItsReasonAndNotAnswered) {
+  using Bytes = std::vector<std::uint8_t>;
+  enum Outcome { kMalformed, kUnknown, kRate, kMac, kReplay, kAnswered };
+  const Gid stranger = *parse_gid("192.0.2.1"), peer = *parse_gid("10.0.0.7");
+  constexpr std::size_t kSlot = 256;
+  const auto raw = [](std::string_view text, std::size_t length) {
+    Bytes out(text.begin(), text.end());
+    out.resize(length, std::uint8_t{0});
+    return out;
+  };
+  // A packet that was right before a byte of it was set to another value; what signs is free of that.
+  const auto changed = [this](std::size_t at, std::uint8_t value) {
+    Bytes out = signed_bytes(request(), from);
+    out[at] = value;
+    return out;
+  };
+  // The same by one who has the key.
+  const auto forged = [this](std::size_t at, std::uint8_t value) {
+    Bytes out(kPacketBytes);
+    write_packet(request(), out);
+    out[at] = value;
+    (void)signer->sign(out, from, to, fabric.realtime());
+    return out;
+  };
+  const auto with = [this](auto change) {
+    Packet p = request();
+    change(p);
+    return signed_bytes(p, from);
+  };
+  const auto sized = [this](std::size_t length) {
+    Bytes out = signed_bytes(request(), from);
+    out.resize(length, std::uint8_t{0});
+    return out;
+  };
+  const auto by = [this](const Key& key, const Gid& sender, const Gid& receiver) {
+    Packet p = request();
+    p.key_id = key.id;
+    Bytes out(p.length);
+    write_packet(p, out);
+    (void)(*Authenticator::create(std::vector<Key>{key}))->sign(out, sender, receiver, fabric.realtime());
+    return out;
+  };
+  struct Input {
+    const char* what;
+    std::function<Bytes()> bytes;
+    Outcome outcome;
+    Gid sender;
+  };
+  const std::vector<Input> inputs{
+      {"nothing", [&] { return Bytes(); }, kMalformed, from},
+      {"one byte", [&] { return Bytes(1); }, kMalformed, from},
+      {"one byte too few", [&] { return sized(kPacketBytes - 1); }, kMalformed, from},
+      {"one byte too many", [&] { return sized(kPacketBytes + 1); }, kMalformed, from},
+      {"as long as a slot, and shorter by its own word", [&] { return sized(kSlot); }, kMalformed, from},
+      {"a length of 0", [&] { return forged(9, 0); }, kMalformed, from},
+      {"a length of 65535", [&] { return changed(8, 0xff); }, kMalformed, from},
+      {"a longer reply asked for than was sent", [&] { return forged(8, 0x10); }, kMalformed, from},
+      {"zeros", [&] { return Bytes(kPacketBytes); }, kMalformed, from},
+      {"ones", [&] { return Bytes(kPacketBytes, 0xff); }, kMalformed, from},
+      {"HTTP", [&] { return raw("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", kPacketBytes); }, kMalformed, from},
+      {"a management datagram", [&] { return raw("\x01\x01\x01\x01", 256); }, kMalformed, from},
+      {"a line of a log", [&] { return raw("\r\nlevel=error msg=forged \x1b[31m", kPacketBytes); }, kMalformed, from},
+      {"another magic", [&] { return forged(0, 0x53); }, kMalformed, from},
+      {"the magic the other way round", [&] { return raw("bPoR\x01\x01", kPacketBytes); }, kMalformed, from},
+      {"version 0", [&] { return forged(4, 0); }, kMalformed, from},
+      {"version 2", [&] { return forged(4, 2); }, kMalformed, from},
+      {"kind 0", [&] { return forged(5, 0); }, kMalformed, from},
+      {"a reply", [&] { return forged(5, 2); }, kMalformed, from},
+      {"a loopback probe", [&] { return forged(5, 3); }, kMalformed, from},
+      {"kind 4", [&] { return forged(5, 4); }, kMalformed, from},
+      {"kind 255", [&] { return forged(5, 255); }, kMalformed, from},
+      {"a flag that there is not", [&] { return forged(6, 0x10); }, kMalformed, from},
+      {"all flags", [&] { return forged(6, 0xff); }, kMalformed, from},
+      {"something where zeros belong", [&] { return forged(75, 1); }, kMalformed, from},
+      {"a flow label of 21 bits", [&] { return with([](Packet& p) { p.flow_label = 0x100000; }); }, kMalformed, from},
+      {"a flow label of 32 bits", [&] { return with([](Packet& p) { p.flow_label = ~0U; }); }, kMalformed, from},
+      {"service level 16", [&] { return forged(11, 16); }, kMalformed, from},
+      {"service level 255", [&] { return forged(11, 255); }, kMalformed, from},
+      {"a stranger with the key", [&] { return by(key_of(1), stranger, to); }, kUnknown, stranger},
+      {"a stranger without", [&] { return Bytes(signed_bytes(request(), from)); }, kUnknown, stranger},
+      {"from the unspecified address", [&] { return by(key_of(1), Gid{}, to); }, kUnknown, Gid{}},
+      {"from a multicast address", [&] { return by(key_of(1), *parse_gid("ff0e::1"), to); }, kUnknown,
+       *parse_gid("ff0e::1")},
+      {"from a link-local address", [&] { return by(key_of(1), *parse_gid("fe80::1"), to); }, kUnknown,
+       *parse_gid("fe80::1")},
+      {"from 127.0.0.1", [&] { return by(key_of(1), *parse_gid("127.0.0.1"), to); }, kUnknown, *parse_gid("127.0.0.1")},
+      {"no code",
+       [&] {
+         Bytes out(kPacketBytes);
+         write_packet(request(), out);
+         return out;
+       },
+       kMac, from},
+      {"the first bit of the code",
+       [&] {
+         Bytes out = signed_bytes(request(), from);
+         out[kMacOffset] ^= 0x80;
+         return out;
+       },
+       kMac, from},
+      {"the last bit of the code",
+       [&] {
+         Bytes out = signed_bytes(request(), from);
+         out.back() ^= 1;
+         return out;
+       },
+       kMac, from},
+      {"the code of another packet",
+       [&] {
+         Bytes out = signed_bytes(request(), from);
+         const Bytes other = signed_bytes(request(), from);
+         std::copy(other.end() - kMacBytes, other.end(), out.end() - kMacBytes);
+         return out;
+       },
+       kMac, from},
+      {"another sequence than was signed", [&] { return changed(23, 0xee); }, kMac, from},
+      {"another order than was signed", [&] { return changed(32, 0xee); }, kMac, from},
+      {"another stream than was signed", [&] { return changed(28, 0xee); }, kMac, from},
+      {"another epoch than was signed", [&] { return changed(12, 0xee); }, kMac, from},
+      {"another class of service than was signed", [&] { return changed(10, 0xe0); }, kMac, from},
+      {"another queue key for the reply than was signed", [&] { return changed(80, 0xee); }, kMac, from},
+      {"another flow label than was signed", [&] { return changed(67, 0xee); }, kMac, from},
+      {"another epoch of the responder than was signed", [&] { return changed(27, 7); }, kMac, from},
+      {"signed for another sender", [&] { return by(key_of(1), peer, to); }, kMac, from},
+      {"a peer's packet, sent on by another", [&] { return signed_bytes(request(), from); }, kMac, peer},
+      {"signed for another receiver", [&] { return by(key_of(1), from, peer); }, kMac, from},
+      {"an unknown key", [&] { return by(key_of(2), from, to); }, kMac, from},
+      {"key 0", [&] { return by(key_of(0), from, to); }, kMac, from},
+      {"key 255", [&] { return by(key_of(255), from, to); }, kMac, from},
+      {"the key's number with another secret", [&] { return by(key_of(1, 'z'), from, to); }, kMac, from},
+      {"a pattern with another sum", [&] { return forged(6, kFlagPattern); }, kMac, from},
+      {"recorded before this program started", [&] { return with([](Packet& p) { p.responder_epoch = 7; }); }, kReplay,
+       from},
+      {"no epoch of this program", [&] { return with([](Packet& p) { p.responder_epoch = 0; }); }, kReplay, from},
+      {"from the future of this program", [&] { return with([](Packet& p) { p.responder_epoch = ~0U; }); }, kReplay,
+       from},
+      {"an order that was there", [&] { return with([](Packet& p) { p.order = 1; }); }, kReplay, from},
+      {"order 0", [&] { return with([](Packet& p) { p.order = 0; }); }, kReplay, from},
+      {"the longest that a slot takes", [&] { return with([](Packet& p) { p.length = kSlot; }); }, kAnswered, from},
+      {"with all fields at their top",
+       [&] {
+         return with([](Packet& p) {
+           p.sequence = p.delay = p.report_sequence = p.report_delay = ~std::uint64_t{0};
+           p.flow_label = 0xfffff;
+           p.sl = 15;
+           p.traffic_class = p.label = p.hop_limit = p.status = p.load = 0xff;
+           p.qkey = ~0U;
+         });
+       },
+       kAnswered, from},
+  };
+  EXPECT_GE(inputs.size(), 40u);
+
+  send(signed_bytes(request(), from), from);  // order 1, of which a replay is told
+  turn();
+  ASSERT_EQ(replies, 1u);
+  const auto counts = [&] {
+    return std::array{record().rejected_malformed.get(), record().rejected_unknown.get(), record().rejected_rate.get(),
+                      record().rejected_mac.get(),       record().rejected_replay.get(),  replies};
+  };
+  for (const Input& input : inputs) {
+    SCOPED_TRACE(input.what);
+    auto expected = counts();
+    const auto addresses = host->device().addresses;
+    const Bytes bytes = input.bytes();
+    send(bytes, input.sender);
+    turn(kSec);  // within the rate of a source
+    ++expected[input.outcome];
+    EXPECT_EQ(counts(), expected);
+    if (input.outcome == kAnswered)
+      EXPECT_EQ(last.size(), bytes.size());
+    else
+      EXPECT_EQ(host->device().addresses, addresses);  // nothing was resolved for it
+    // And the next good one is answered.
+    ++expected[kAnswered];
+    send(signed_bytes(request(), from), from);
+    turn(kSec);
+    EXPECT_EQ(counts(), expected);
+  }
 }
 
 }  // namespace
