@@ -6,6 +6,7 @@ import boards
 import check
 import core
 import fault_map
+import install
 import made_faults
 import matrix
 import probes
@@ -47,6 +48,11 @@ def check_rows():
     for tag, kernel in (("check61", "6.1"), ("check612", "6.12")):
         out += boot(tag, f"kernel {kernel}", lambda k=kernel: core.up(k), check.rows(tag, full_only=True), full_only=True)
     return out
+
+
+def install_rows():
+    return [Row("install61-up", "2 nodes without programs, kernel 6.1", lambda: install.up("6.1"), full_only=True, alone=True), *install.rows("install61"),
+            Row("install61-down", "down", install.down, full_only=True, alone=True)]
 
 
 def page_rows():
