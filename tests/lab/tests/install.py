@@ -168,7 +168,7 @@ def secured():
               chgrp roce-$program /etc/roce_$program/*
               runuser -u roce-$program -- roce_$program check-config /etc/roce_$program/roce_$program.yml
             done
-            systemctl restart roce-exporter roce-prober""")
+            systemctl restart roce-exporter roce-prober""", 400)
         for name, port in PORTS.items():
             until(f"{name} of node{node} answers", lambda: answer(node, port)[0] == 200, 90)
             expect(answer(node, port, None)[0] == 401, "no password")
