@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Records a host for --replay: files of a fixed list, and what netlink and ioctl answer in the form of the tools'
-// output; of processes that hold RDMA contexts what capture_processes.h says. What names the host, its peers or processes
-// is replaced on the way (pseudonyms.h); secrets are not read.
+// output; of processes that hold RDMA contexts what capture_processes.h says. What names the host, its peers or
+// processes is replaced on the way (pseudonyms.h); secrets are not read.
 #pragma once
 
 #include <functional>
