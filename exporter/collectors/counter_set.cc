@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "exporter/catalog/node_infiniband.h"
+#include "exporter/kernel/directory.h"
 #include "exporter/kernel/files.h"
 
 namespace roce {
@@ -202,7 +203,7 @@ Result<void> CounterFiles::list() {
     if (old != files_.end())
       files.push_back(std::move(*old));
     else
-      files.push_back({name, directory_ + "/" + name, std::nullopt, {}});
+      files.push_back({std::move(name), nullptr});
   }
   // mlx5 refreshes its cache only when its first counter is read; reading that one first saves a firmware command for
   // each of the others.
@@ -219,22 +220,28 @@ std::vector<CounterSet::Reading> CounterFiles::read() {
   const auto now = Clock::now();
   std::vector<CounterSet::Reading> readings;
   readings.reserve(files_.size());
+  std::optional<Result<Directory>> directory;  // opened for the first file that is read
   for (File& file : files_) {
-    if (file.error && now < file.retry) {
-      readings.push_back({file.name, tl::unexpected(*file.error)});
+    if (file.failure && now < file.failure->retry) {
+      readings.push_back({file.name, tl::unexpected(file.failure->error)});
       continue;
     }
-    auto value = read_u64(file.path);
+    if (!directory) directory.emplace(Directory::open(directory_));
+    Result<std::uint64_t> value = 0;
+    if (*directory)
+      value = (*directory)->read_u64(file.name);
+    else
+      value = tl::unexpected(directory->error());
     if (!value && value.error().kind == ErrorKind::kAbsent) {
       listed_ = {};  // gone between listing and opening: list again next time
       continue;
     }
-    file.error.reset();
+    file.failure.reset();
     // A malformed or busy read may be well next time; what the driver refuses stays refused.
     if (!value && value.error().kind != ErrorKind::kMalformed && value.error().kind != ErrorKind::kBusy) {
       const ErrorKind kind = value.error().kind;
-      file.error = value.error();
-      file.retry = now + (kind == ErrorKind::kUnsupported || kind == ErrorKind::kDenied ? kRetryRefused : kRetryFailed);
+      const bool refused = kind == ErrorKind::kUnsupported || kind == ErrorKind::kDenied;
+      file.failure = std::make_unique<Failure>(Failure{value.error(), now + (refused ? kRetryRefused : kRetryFailed)});
     }
     readings.push_back({file.name, std::move(value)});
   }

@@ -85,11 +85,13 @@ class CounterFiles {
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Failure {
+    Error error;
+    Clock::time_point retry;
+  };
   struct File {
     std::string name;
-    std::string path;
-    std::optional<Error> error;  // remembered failure
-    Clock::time_point retry{};
+    std::unique_ptr<const Failure> failure;  // remembered; few have one
   };
 
   std::string directory_;

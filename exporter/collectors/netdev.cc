@@ -9,6 +9,7 @@
 
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
+#include "exporter/kernel/directory.h"
 #include "exporter/kernel/files.h"
 #include "exporter/kernel/netdev_counters.h"
 
@@ -49,16 +50,18 @@ class NetdevCollector : public Collector {
       return value.has_value();
     };
     const CallTracker::Scope scope(host().calls.get(), "sysfs_netdev", netdev.name);
+    const Result<Directory> dir =
+        netdev.path.empty() ? Result<Directory>(fail(ErrorKind::kAbsent, netdev.name)) : Directory::open(netdev.path);
     const auto read = [&](const char* file) -> Result<std::uint64_t> {
-      if (netdev.path.empty()) return fail(ErrorKind::kAbsent, file);
-      return read_u64(netdev.path + file);
+      if (!dir) return tl::unexpected(dir.error());
+      return dir->read_u64(file);
     };
-    const auto mtu = read("/mtu");
+    const auto mtu = read("mtu");
     if (add(metric::netdev_mtu, mtu) && !netdev.lag_member && speaks_roce(netdev))
       add(metric::path_mtu, std::uint64_t{roce_path_mtu(*mtu)});
-    add(metric::netdev_operational_state, operational_state(netdev));
-    const bool received = add(metric::netdev_receive_bytes, read("/statistics/rx_bytes"));
-    const bool sent = add(metric::netdev_transmit_bytes, read("/statistics/tx_bytes"));
+    add(metric::netdev_operational_state, operational_state(netdev, dir));
+    const bool received = add(metric::netdev_receive_bytes, read("statistics/rx_bytes"));
+    const bool sent = add(metric::netdev_transmit_bytes, read("statistics/tx_bytes"));
     if (received || sent) return result;
     const auto listed = proc_counters(netdev.name);
     if (!listed) {
@@ -70,13 +73,12 @@ class NetdevCollector : public Collector {
     return result;
   }
 
-  static Result<std::uint64_t> operational_state(const InventoryNetdev& netdev) {
-    if (netdev.path.empty()) return fail(ErrorKind::kAbsent, netdev.name);
-    const std::string path = netdev.path + "/operstate";
-    ROCE_TRY(const std::string text, read_attribute(path));
+  static Result<std::uint64_t> operational_state(const InventoryNetdev& netdev, const Result<Directory>& dir) {
+    if (!dir) return tl::unexpected(dir.error());
+    ROCE_TRY(const std::string text, dir->read_attribute("operstate"));
     for (std::size_t i = 0; i < kOperationalStates.size(); ++i)
       if (kOperationalStates[i] == text) return i;
-    return fail(ErrorKind::kMalformed, path);
+    return fail(ErrorKind::kMalformed, netdev.path + "/operstate");
   }
 
   // InfiniBand ports have network devices too, and iWARP needs no path MTU: a RoCE port is one of a channel adapter

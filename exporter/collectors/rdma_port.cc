@@ -6,7 +6,7 @@
 #include "exporter/catalog/node_infiniband.h"
 #include "exporter/collectors/failure_note.h"
 #include "exporter/collectors/port_collector.h"
-#include "exporter/kernel/files.h"
+#include "exporter/kernel/directory.h"
 
 namespace roce {
 namespace {
@@ -20,18 +20,28 @@ class RdmaPortCollector : public PortCollector {
 
  protected:
   Result<void> collect_port(const InventoryPort& port, Part& part) override {
-    const std::string dir = port_path(port) + "/";
     const std::string& name = device().name;
     const CallTracker::Scope scope(host().calls.get(), "port_query", name);
+    const Result<Directory> dir =
+        device().path.empty() ? Result<Directory>(fail(ErrorKind::kAbsent, name)) : Directory::open(port_path(port));
+    const auto read = [&](const char* file) -> Result<std::string> {
+      if (!dir) return tl::unexpected(dir.error());
+      return dir->read_attribute(file);
+    };
+    const auto read_number = [&](const char* file) -> Result<std::uint64_t> {
+      ROCE_TRY(const std::string text, read(file));
+      if (const auto number = parse_leading_number(text)) return *number;
+      return fail(ErrorKind::kMalformed, port_path(port) + "/" + file);
+    };
 
     // Each of the files state, phys_state and rate asks the driver anew, which some drivers log for a port that is
     // down; netlink gives both states for one question. A tree or a recording is read file by file.
-    Result<std::uint64_t> state = fail(ErrorKind::kAbsent, dir + "state");
-    Result<std::uint64_t> physical = fail(ErrorKind::kAbsent, dir + "phys_state");
+    Result<std::uint64_t> state = fail(ErrorKind::kAbsent, port_path(port) + "/state");
+    Result<std::uint64_t> physical = fail(ErrorKind::kAbsent, port_path(port) + "/phys_state");
     if (host().live) from_netlink(port, state, physical);
     if (!state && !device().path.empty()) {
-      state = read_number(dir + "state");
-      physical = read_number(dir + "phys_state");
+      state = read_number("state");
+      physical = read_number("phys_state");
     }
     if (!state && state.error().kind == ErrorKind::kAbsent) from_netlink(port, state, physical);
     const bool ask_rate = !host().live || !state || *state != kDown || context().settings.compat_node_infiniband;
@@ -45,8 +55,8 @@ class RdmaPortCollector : public PortCollector {
     FailureNote failures;
     if (!physical) failures.note(physical.error());
     std::string rate_text;
-    if (const auto text = ask_rate && !device().path.empty() ? failures.value(read_attribute(dir + "rate"))
-                                                             : std::optional<std::string>()) {
+    if (const auto text =
+            ask_rate && !device().path.empty() ? failures.value(read("rate")) : std::optional<std::string>()) {
       // Kernels invent a rate for a port that is not active: only "0" is told by the hardware then.
       const auto rate = parse_rate(*text);
       if (rate && ((state && *state >= kActive) || *rate == 0)) {
@@ -61,14 +71,15 @@ class RdmaPortCollector : public PortCollector {
       if (physical) part.samples.add(node_infiniband::physical_state_id, {name, port.text}, *physical);
     }
     std::string link_layer;
-    if (!device().path.empty()) link_layer = failures.value(read_attribute(dir + "link_layer")).value_or("");
+    if (!device().path.empty()) link_layer = failures.value(read("link_layer")).value_or("");
     part.samples.add(metric::port_info, {name, port.text, port.netdev, link_layer, rate_text}, 1);
 
     if (!device().path.empty()) {
+      const auto present = [&](const char* source) { return dir && dir->exists(source); };
       part.samples.add(metric::source_present, {name, port.text, "counters"},
-                       exists(dir + "counters") || exists(dir + "counters_ext"));
-      part.samples.add(metric::source_present, {name, port.text, "hw_counters"}, exists(dir + "hw_counters"));
-      part.samples.add(metric::source_present, {name, port.text, "cm"}, exists(dir + "cm_tx_msgs"));
+                       present("counters") || present("counters_ext"));
+      part.samples.add(metric::source_present, {name, port.text, "hw_counters"}, present("hw_counters"));
+      part.samples.add(metric::source_present, {name, port.text, "cm"}, present("cm_tx_msgs"));
     }
 
     if (!port.netdev.empty()) add_carrier(port, part);
@@ -83,12 +94,6 @@ class RdmaPortCollector : public PortCollector {
   }
 
  private:
-  static Result<std::uint64_t> read_number(const std::string& path) {
-    ROCE_TRY(const std::string text, read_attribute(path));
-    if (const auto number = parse_leading_number(text)) return *number;
-    return fail(ErrorKind::kMalformed, path);
-  }
-
   void from_netlink(const InventoryPort& port, Result<std::uint64_t>& state, Result<std::uint64_t>& physical) const {
     if (!host().rdma || !device().netlink) return;
     const auto found = host().rdma->port(*device().netlink, port.number);
@@ -101,11 +106,12 @@ class RdmaPortCollector : public PortCollector {
   }
 
   void add_carrier(const InventoryPort& port, Part& part) const {
-    const std::string dir = host().net_class() + "/" + port.netdev + "/";
+    const auto dir = Directory::open(host().net_class() + "/" + port.netdev);
+    if (!dir) return;
     const std::initializer_list<std::string_view> labels{device().name, port.text, port.netdev};
-    if (const auto n = read_u64(dir + "carrier_changes")) part.samples.add(metric::netdev_carrier_changes, labels, *n);
-    if (const auto n = read_u64(dir + "carrier_up_count")) part.samples.add(metric::netdev_carrier_up, labels, *n);
-    if (const auto n = read_u64(dir + "carrier_down_count")) part.samples.add(metric::netdev_carrier_down, labels, *n);
+    if (const auto n = dir->read_u64("carrier_changes")) part.samples.add(metric::netdev_carrier_changes, labels, *n);
+    if (const auto n = dir->read_u64("carrier_up_count")) part.samples.add(metric::netdev_carrier_up, labels, *n);
+    if (const auto n = dir->read_u64("carrier_down_count")) part.samples.add(metric::netdev_carrier_down, labels, *n);
   }
 };
 

@@ -14,6 +14,7 @@
 
 #include "exporter/base/parse.h"
 #include "exporter/kernel/denied_link.h"
+#include "exporter/kernel/directory.h"
 
 namespace roce {
 namespace {
@@ -33,33 +34,54 @@ class Fd {
   int fd_;
 };
 
-// Reads into `buffer` until end of file or until it is full. O_NONBLOCK: a made tree may hold a FIFO.
-Result<std::size_t> read_into(const std::string& path, char* buffer, std::size_t size) {
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (fd.get() < 0) return fail_errno(errno_of_open(path), path);
-  std::size_t used = 0;
-  while (used < size) {
-    const ssize_t n = read(fd.get(), buffer + used, size - used);
-    if (n == 0) break;
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return fail_errno(errno, path);
-    }
-    used += static_cast<std::size_t>(n);
-  }
-  return used;
-}
+// Where a file is: a name below an open directory, or a path.
+struct Place {
+  int directory;
+  const std::string& path_of_directory;
+  const std::string& name;
+  std::string path() const { return directory == AT_FDCWD ? name : path_of_directory + "/" + name; }
+};
+Place at(const std::string& path) { return {AT_FDCWD, path, path}; }
+
+// O_NONBLOCK: a made tree may hold a FIFO.
+constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
 constexpr std::size_t kAttributeSize = 4096;  // a sysfs attribute is at most one page
+using AttributeBuffer = std::array<char, kAttributeSize>;
 
-Result<std::string_view> read_trimmed(const std::string& path, std::array<char, kAttributeSize>& buffer) {
-  ROCE_TRY(const std::size_t n, read_into(path, buffer.data(), buffer.size()));
+// The kernel hands an attribute out whole: one read that does not fill the buffer has got it all.
+Result<std::size_t> read_into(const Place& place, AttributeBuffer& buffer) {
+  const Fd fd(openat(place.directory, place.name.c_str(), kOpenFlags));
+  if (fd.get() < 0) return fail_errno(errno_of_open(place.path()), place.path());
+  for (;;) {
+    const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
+    if (n >= 0) return static_cast<std::size_t>(n);
+    if (errno != EINTR) return fail_errno(errno, place.path());
+  }
+}
+
+Result<std::string_view> read_trimmed(const Place& place, AttributeBuffer& buffer) {
+  ROCE_TRY(const std::size_t n, read_into(place, buffer));
   std::string_view text(buffer.data(), n);
   // Fields of fixed length come with the NULs that fill them.
   text = text.substr(0, text.find_last_not_of(std::string_view("\0 \t\r\n", 5)) + 1);
   text = trim(text);
-  if (text.empty()) return fail(ErrorKind::kUnsupported, path);
+  if (text.empty()) return fail(ErrorKind::kUnsupported, place.path());
   return text;
+}
+
+Result<std::string> read_text(const Place& place) {
+  AttributeBuffer buffer;  // NOLINT: filled by read
+  ROCE_TRY(const std::string_view text, read_trimmed(place, buffer));
+  return std::string(text);
+}
+
+Result<std::uint64_t> read_number(const Place& place) {
+  AttributeBuffer buffer;  // NOLINT: filled by read
+  ROCE_TRY(const std::string_view text, read_trimmed(place, buffer));
+  if (const auto value = parse_u64(text)) return *value;
+  const bool words = std::none_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return fail(words ? ErrorKind::kUnsupported : ErrorKind::kMalformed, place.path());
 }
 
 }  // namespace
@@ -67,7 +89,7 @@ Result<std::string_view> read_trimmed(const std::string& path, std::array<char, 
 // Room is taken as it is needed: most files are far below the limit of their kind.
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
   constexpr std::size_t kFirst = 4096;
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const Fd fd(open(path.c_str(), kOpenFlags));
   if (fd.get() < 0) return fail_errno(errno_of_open(path), path);
   std::string text(std::min(limit + 1, kFirst), '\0');
   std::size_t used = 0;
@@ -88,19 +110,25 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   return text;
 }
 
-Result<std::string> read_attribute(const std::string& path) {
-  std::array<char, kAttributeSize> buffer;  // NOLINT: filled by read
-  ROCE_TRY(const std::string_view text, read_trimmed(path, buffer));
-  return std::string(text);
+Result<std::string> read_attribute(const std::string& path) { return read_text(at(path)); }
+
+Result<std::uint64_t> read_u64(const std::string& path) { return read_number(at(path)); }
+
+Result<Directory> Directory::open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);  // asks for no more rights than a path does
+  if (fd < 0) return fail_errno(errno_of_open(path), path);
+  return Directory(path, fd);
 }
 
-Result<std::uint64_t> read_u64(const std::string& path) {
-  std::array<char, kAttributeSize> buffer;  // NOLINT: filled by read
-  ROCE_TRY(const std::string_view text, read_trimmed(path, buffer));
-  if (const auto value = parse_u64(text)) return *value;
-  const bool words = std::none_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-  return fail(words ? ErrorKind::kUnsupported : ErrorKind::kMalformed, path);
+Directory::~Directory() {
+  if (fd_ >= 0) close(fd_);
 }
+
+Result<std::uint64_t> Directory::read_u64(const std::string& name) const { return read_number({fd_, path_, name}); }
+
+Result<std::string> Directory::read_attribute(const std::string& name) const { return read_text({fd_, path_, name}); }
+
+bool Directory::exists(const std::string& name) const { return faccessat(fd_, name.c_str(), F_OK, 0) == 0; }
 
 Result<std::vector<std::string>> list_directory(const std::string& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(path.c_str()), closedir);
