@@ -2,7 +2,9 @@
 #include "exporter/metrics/exposition.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <bit>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "exporter/metrics/families.h"
@@ -24,33 +26,70 @@ void append_help(std::string& out, std::string_view help) {
   }
 }
 
-// The name and the labels, for a histogram's bucket without the bound and the closing brace.
-void append_series(std::string& out, const MetricDesc& metric, const Family::Series& ref,
-                   std::string_view suffix = "") {
-  out += metric.name;
-  out += suffix;
-  std::string_view names = metric.labels;
-  for (std::size_t i = 0; i < ref.sample->label_count; ++i) {
-    out += i == 0 ? '{' : ',';
-    const std::size_t comma = names.find(',');
-    out += names.substr(0, comma);
-    names.remove_prefix(comma == std::string_view::npos ? names.size() : comma + 1);
-    out += "=\"";
-    append_label_value(out, ref.batch->label(*ref.sample, i));
-    out += '"';
+// The writing of one family's series: what stands between the label values is made once for all of them.
+class SeriesWriter {
+ public:
+  explicit SeriesWriter(const MetricDesc& metric) {
+    char before = '{';
+    for (std::string_view names = metric.labels; !names.empty();) {
+      const std::size_t comma = std::min(names.find(','), names.size());
+      std::string& text = between_.emplace_back(between_.empty() ? "" : "\"");
+      text += std::exchange(before, ',');
+      text += names.substr(0, comma);
+      text += "=\"";
+      names.remove_prefix(std::min(comma + 1, names.size()));
+    }
   }
-  if (ref.sample->label_count != 0 && suffix != kBucket) out += '}';
-}
+
+  // The name and the labels, for a histogram's bucket without the bound and the closing brace.
+  void append(std::string& out, const Family::Series& ref, std::string_view name) const {
+    out += name;
+    for (std::size_t i = 0; i < between_.size(); ++i) {
+      out += between_[i];
+      append_label_value(out, ref.batch->label(*ref.sample, i));
+    }
+    if (!between_.empty()) out += '"';
+  }
+  bool has_labels() const { return !between_.empty(); }
+
+ private:
+  std::vector<std::string> between_;  // {device="   ",port="
+};
+
+// The labels of a family's series that are on the page already, compared as they are written: replaced bytes and cut
+// values can make two of different ones. One table for all families, cleared for each.
+class WrittenSeries {
+ public:
+  void clear(std::size_t most) {
+    places_.clear();
+    slots_.assign(std::bit_ceil(2 * most + 1), 0);
+  }
+  // Whether what the page ends with from `begin` on was there; if not, it is now.
+  bool repeated(const std::string& page, std::size_t begin) {
+    const std::string_view labels = std::string_view(page).substr(begin);
+    std::size_t slot = std::hash<std::string_view>{}(labels) & (slots_.size() - 1);
+    for (; slots_[slot] != 0; slot = (slot + 1) & (slots_.size() - 1)) {
+      const auto& [at, length] = places_[slots_[slot] - 1];
+      if (std::string_view(page).substr(at, length) == labels) return true;
+    }
+    places_.emplace_back(begin, labels.size());
+    slots_[slot] = static_cast<std::uint32_t>(places_.size());
+    return false;
+  }
+
+ private:
+  std::vector<std::pair<std::size_t, std::size_t>> places_;  // begin and length
+  std::vector<std::uint32_t> slots_;                         // open addressing: index into places_, counted from 1
+};
 
 // Its buckets, sum and count.
-void append_histogram(std::string& out, const MetricDesc& metric, const Family::Series& ref) {
+void append_histogram(std::string& out, const MetricDesc& metric, const SeriesWriter& writer,
+                      const Family::Series& ref) {
   const Histogram& histogram = ref.batch->histogram(*ref.sample);
-  const std::string series = [&] {
-    std::string text;
-    append_series(text, metric, ref, kBucket);
-    text += ref.sample->label_count == 0 ? "{le=\"" : ",le=\"";
-    return text;
-  }();
+  const std::string name(metric.name);
+  std::string series;
+  writer.append(series, ref, name + std::string(kBucket));
+  series += writer.has_labels() ? ",le=\"" : "{le=\"";
   std::uint64_t cumulative = 0;
   for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
     cumulative += histogram.counts[i];
@@ -63,19 +102,18 @@ void append_histogram(std::string& out, const MetricDesc& metric, const Family::
     Value(cumulative).append_to(out);
     out += '\n';
   }
-  append_series(out, metric, ref, "_sum");
-  out += ' ';
-  Value(histogram.sum).append_to(out);
-  out += '\n';
-  append_series(out, metric, ref, "_count");
-  out += ' ';
-  Value(cumulative).append_to(out);
-  out += '\n';
+  for (const auto& [suffix, value] :
+       {std::pair("_sum", Value(histogram.sum)), std::pair("_count", Value(cumulative))}) {
+    writer.append(out, ref, name + suffix);
+    out += writer.has_labels() ? "} " : " ";
+    value.append_to(out);
+    out += '\n';
+  }
 }
 
-// Returns the number of repeated series left out; the first one stays. Series are compared as they are written:
-// replaced bytes and cut values can make two of different ones.
-std::size_t append_family(std::string& out, const MetricDesc& metric, const std::vector<Family::Series>& refs) {
+// Returns the number of repeated series left out; the first one stays.
+std::size_t append_family(std::string& out, const Family& family, WrittenSeries& written) {
+  const MetricDesc& metric = *family.metric;
   out += "# HELP ";
   out += metric.name;
   out += ' ';
@@ -85,30 +123,26 @@ std::size_t append_family(std::string& out, const MetricDesc& metric, const std:
   out += ' ';
   out += to_string(metric.type);
   out += '\n';
+  const SeriesWriter writer(metric);
+  const bool histogram = metric.type == MetricType::kHistogram;
+  std::string name(metric.name);
+  if (histogram) name += kBucket;  // its first line begins with the same text, which stays comparable
   std::size_t repeated = 0;
-  std::unordered_multimap<std::size_t, std::pair<std::size_t, std::size_t>> seen;  // hash -> place and length in `out`
-  seen.reserve(refs.size());
-  for (const Family::Series& ref : refs) {
+  written.clear(family.series.size());
+  for (const Family::Series& ref : family.series) {
     const std::size_t begin = out.size();
-    append_series(out, metric, ref, metric.type == MetricType::kHistogram ? kBucket : std::string_view{});
-    const std::string_view page = out;
-    const std::string_view series = page.substr(begin);
-    const std::size_t hash = std::hash<std::string_view>{}(series);
-    const auto [first, last] = seen.equal_range(hash);
-    if (std::any_of(first, last, [&](const auto& entry) {
-          return page.substr(entry.second.first, entry.second.second) == series;
-        })) {
+    writer.append(out, ref, name);
+    if (written.repeated(out, begin + name.size())) {
       out.resize(begin);
       ++repeated;
       continue;
     }
-    seen.emplace(hash, std::pair(begin, series.size()));
-    if (metric.type == MetricType::kHistogram) {
-      out.resize(begin);  // the first line begins with the same text, which stays comparable
-      append_histogram(out, metric, ref);
+    if (histogram) {
+      out.resize(begin);
+      append_histogram(out, metric, writer, ref);
       continue;
     }
-    out += ' ';
+    out += writer.has_labels() ? "} " : " ";
     ref.sample->value.append_to(out);
     out += '\n';
   }
@@ -142,7 +176,17 @@ std::size_t utf8_length(std::string_view text) {
 
 namespace {
 
+// Nearly all label values are ASCII that needs no escape, and are written as they are.
+bool plain(std::string_view value) {
+  return std::all_of(value.begin(), value.end(),
+                     [](char c) { return static_cast<signed char>(c) > 0 && c != '\\' && c != '"' && c != '\n'; });
+}
+
 void append_value(std::string& out, std::string_view value, bool escape) {
+  if (value.size() <= kMaxLabelBytes && plain(value)) {
+    out += value;
+    return;
+  }
   std::size_t used = 0;
   while (!value.empty()) {
     const std::size_t n = utf8_length(value);
@@ -178,8 +222,9 @@ std::string render_text(std::span<const SampleBatch* const> batches, std::size_t
   const std::vector<Family> families = families_of(batches);
   std::string out;
   out.reserve(count * 96 + families.size() * 160);
+  WrittenSeries written;
   for (const Family& family : families) {
-    const std::size_t repeated = append_family(out, *family.metric, family.series);
+    const std::size_t repeated = append_family(out, family, written);
     if (duplicates != nullptr) *duplicates += repeated;
   }
   return out;

@@ -13,7 +13,7 @@ std::vector<Family> families_of(std::span<const SampleBatch* const> batches) {
     Family* family = nullptr;
     for (const SampleBatch::Sample& sample : batch->samples()) {
       if (family == nullptr || sample.metric != family->metric) {
-        const auto [place, fresh] = places.emplace(sample.metric, families.size());
+        const auto [place, fresh] = places.try_emplace(sample.metric, families.size());
         if (fresh) families.push_back({sample.metric, {}});
         family = &families[place->second];
       }
