@@ -3,6 +3,7 @@
 
 #include <linux/capability.h>
 #include <linux/magic.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <re2/re2.h>
 #include <sys/statfs.h>
@@ -328,6 +329,9 @@ int print_once(const Options& options) {
 }
 
 int serve(const Options& options, const ReadOptions& read_options) {
+  // What a scrape takes in large pieces goes back to the system after it. Left alone, glibc raises this limit with the
+  // first of them and keeps all that follow.
+  mallopt(M_MMAP_THRESHOLD, 128 * 1024);
   // Blocked before any thread starts, so that only the loop below takes them.
   sigset_t signals;
   sigemptyset(&signals);

@@ -73,6 +73,15 @@ bool same_ports(const Run& run, const InventoryDevice& device) {
                     [](const InventoryPort& a, const InventoryPort& b) { return a.number == b.number; });
 }
 
+// What holds nothing is not kept: on a host with hundreds of functions most parts of this run do. An older one that is
+// repeated stays, since it tells an age.
+void drop_empty_parts(Output& output, Clock::time_point since) {
+  std::erase_if(output.parts, [&](const auto& part) {
+    return part->read_at >= since && part->samples.samples().empty() && part->counters.empty();
+  });
+  if (output.parts.empty()) output.parts = {};
+}
+
 // Jobs of one card wait for each other; the host's sources have nothing to wait for.
 std::string card_of(const Unit& unit) {
   if (unit.device->kind == ObjectKind::kHost) return "host " + std::string(unit.entry->name);
@@ -214,6 +223,7 @@ void Engine::State::start(const std::shared_ptr<State>& self, const std::shared_
                      } catch (const std::exception& e) {
                        run->error = Error{ErrorKind::kIo, 0, e.what()};
                      }
+                     drop_empty_parts(run->output, begin);
                      run->finished = Clock::now();
                      run->took = run->finished - begin;
                      self->finish(unit, std::move(run));
@@ -407,6 +417,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
 
   // 4. Put the page together.
   Page page;
+  page.sources.reserve(units.size() + 1);
   page.in_time = Clock::now() < deadline;
   auto own = std::make_shared<SampleBatch>();
   const auto now = Clock::now();

@@ -57,8 +57,9 @@ void name_devices(const PageView& view, const Profile* profile, Verdict& verdict
       for (const std::string_view label : {"device", "netdev", "controller", "bond", "pci_address"})
         if (const std::string_view value = series.label(label); !value.empty()) names.insert(value);
   }
+  std::string_view last;  // sources come device by device
   for (const SourceState& source : verdict.sources)
-    if (!source.device.empty()) names.insert(source.device);
+    if (source.device != last) names.insert(last = source.device);
   verdict.names.assign(names.begin(), names.end());
   if (profile == nullptr) return;
   std::set<std::string_view> declared;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "exporter/catalog/catalog.h"
 #include "exporter/health/expectations.h"
@@ -81,7 +82,7 @@ void Health::add_metrics(const Page& page, SampleBatch& out) {
   const auto batches = page.batches();
   const PageView view(batches);
   const std::lock_guard lock(mutex_);
-  const Verdict verdict = judge_locked(page, view, false, Clock::now());
+  Verdict verdict = judge_locked(page, view, false, Clock::now());
   for (const Kind& kind : kKinds) {
     const auto n = std::count_if(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& f) {
       return f.finding_class == kind.finding_class && f.severity == kind.severity;
@@ -89,7 +90,7 @@ void Health::add_metrics(const Page& page, SampleBatch& out) {
     out.add(metric::health_findings, {kind.finding_class, to_string(kind.severity)}, static_cast<std::uint64_t>(n));
   }
   Verdict ignored;
-  ignored.sources = page.sources;
+  ignored.sources = std::move(verdict.sources);  // thousands on a host with hundreds of functions
   ignored.devices = page.devices;
   const CheckContext context(view, &history_, profile_.get(), ignored);
   for (const Series& info : view.of(metric::device_info)) {

@@ -11,8 +11,8 @@ namespace {
 // Position of a name in a comma-separated list; npos where it is not in it.
 std::size_t position(std::string_view list, std::string_view name) {
   for (std::size_t i = 0;; ++i) {
+    if (list.starts_with(name) && (list.size() == name.size() || list[name.size()] == ',')) return i;
     const std::size_t comma = list.find(',');
-    if (list.substr(0, comma) == name) return i;
     if (comma == std::string_view::npos) return std::string_view::npos;
     list.remove_prefix(comma + 1);
   }
@@ -26,7 +26,9 @@ std::string_view Series::label(std::string_view name) const {
 }
 
 std::string Series::key() const {
-  std::string out(metric().name);
+  std::string out;
+  out.reserve(128);  // more than most take: one allocation
+  out += metric().name;
   for (std::size_t i = 0; i < sample_->label_count; ++i) {
     out += '\0';
     out += batch_->label(*sample_, i);
