@@ -442,7 +442,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     page.sources.push_back({std::string(collector), device, ok, std::string(reason), std::move(detail)});
   };
 
-  std::map<std::string_view, std::size_t> port_series;  // of what shares a limit, by port label
+  std::map<std::string_view, std::size_t> port_series;  // of what shares a limit, by port or network device
   std::map<std::string, std::array<std::uint32_t, kCounterStates>, std::less<>> counters;
   const auto end_device = [&](const std::string& device) {
     for (const auto& [port, states] : counters)
@@ -466,8 +466,8 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     counters.clear();
   };
 
-  // Adds a part up to the limit of its port or, of what belongs to no RDMA device, of the host: a part that fits goes
-  // in whole, one that does not is copied up to the limit.
+  // Adds a part up to the limit of its port or, of what belongs to no RDMA device, of the host; a network device has no
+  // more than a port. A part that fits goes in whole, one that does not is copied up to the limit.
   const auto left_of = [](std::size_t limit, std::size_t own_series) { return limit - std::min(limit, own_series); };
   const std::size_t port_limit = left_of(s.config.series_per_port, kOwnSeriesPerPort);
   const std::size_t host_limit =
@@ -476,6 +476,8 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     const SampleBatch& batch = part->samples;
     const bool of_host = unit.device->kind != ObjectKind::kRdma;
     const std::size_t limit = of_host ? host_limit : port_limit;
+    std::size_t* const of_netdev =
+        unit.device->kind == ObjectKind::kNetdev ? &port_series[std::string_view(unit.name)] : nullptr;
     std::size_t dropped = 0;
     std::shared_ptr<SampleBatch> cut;
     std::vector<std::string_view> labels;
@@ -483,7 +485,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
       const SampleBatch::Sample& sample = batch.samples()[i];
       const bool has_port = !of_host && sample.metric->labels.starts_with("device,port");
       std::size_t& used = port_series[has_port ? batch.label(sample, 1) : std::string_view{}];
-      if (used >= limit) {
+      if (used >= limit || (of_netdev != nullptr && *of_netdev >= port_limit)) {
         ++dropped;
         if (!cut) {
           cut = std::make_shared<SampleBatch>();
@@ -497,6 +499,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
         continue;
       }
       ++used;
+      if (of_netdev != nullptr) ++*of_netdev;
       if (cut) {
         labels.clear();
         for (std::size_t l = 0; l < sample.label_count; ++l) labels.push_back(batch.label(sample, l));
@@ -530,11 +533,12 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
   struct Share {
     const Unit* unit;
     std::shared_ptr<const Part> part;
-    auto rank() const { return std::tuple(part->least, unit->device->kind == ObjectKind::kNetdev, unit->entry); }
+    std::size_t place;  // among the others
+    auto rank() const { return std::tuple(part->least, unit->device->kind == ObjectKind::kNetdev, unit->entry, place); }
   };
   std::vector<Share> shares;
   const auto end_label = [&](const std::string& label) {
-    std::stable_sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) { return a.rank() < b.rank(); });
+    std::sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) { return a.rank() < b.rank(); });
     for (const Share& share : shares) add_part(*share.unit, share.part);
     shares.clear();
     port_series.clear();
@@ -554,7 +558,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     const Run& run = *unit->last;
     Clock::duration age = unit->entry->cadence == Cadence::kSlow ? now - run.finished : Clock::duration::zero();
     for (const auto& part : run.output.parts) {
-      shares.push_back({unit.get(), part});
+      shares.push_back({unit.get(), part, shares.size()});
       // Repeated from an earlier run (a port that is down), or read well before another port of the same run hung.
       if (now - part->read_at > s.config.share_window + s.config.source_deadline)
         age = std::max(age, now - part->read_at);

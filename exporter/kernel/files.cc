@@ -128,7 +128,9 @@ Result<std::uint64_t> Directory::read_u64(const std::string& name) const { retur
 
 Result<std::string> Directory::read_attribute(const std::string& name) const { return read_text({fd_, path_, name}); }
 
-bool Directory::exists(const std::string& name) const { return faccessat(fd_, name.c_str(), F_OK, 0) == 0 || errno == ELOOP; }
+bool Directory::exists(const std::string& name) const {
+  return faccessat(fd_, name.c_str(), F_OK, 0) == 0 || errno == ELOOP;
+}
 
 Result<std::vector<std::string>> list_directory(const std::string& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(path.c_str()), closedir);
