@@ -658,7 +658,7 @@ class Capturer {
     // In a replay too an empty file has no value, and a link to itself fails: without them the file would count as one
     // that the kernel does not have.
     if (error.kind == ErrorKind::kUnsupported) return text(path, "");
-    if (error.kind != ErrorKind::kIo || !seen_.insert(path).second) return {};
+    if (!is_failure(error.kind) || !seen_.insert(path).second) return {};
     return sink_.link(path_out(path, names_), path_out(path, path.substr(path.rfind('/') + 1), names_));
   }
 
@@ -728,8 +728,8 @@ class Capturer {
       ROCE_TRY_VOID(make(folder));
       for (const std::string& name : *names)
         if (::fnmatch(wanted.c_str(), name.c_str(), FNM_PERIOD) == 0) found.push_back(name);
-    } else if (names.error().kind == ErrorKind::kDenied) {
-      ROCE_TRY_VOID(denied(folder));
+    } else if (is_failure(names.error().kind)) {
+      ROCE_TRY_VOID(unread(folder, names.error()));
     }
     for (const std::string& name : found) {
       if (folder == "sys/class/infiniband" && !options_.device_wanted(name)) continue;
@@ -752,8 +752,7 @@ class Capturer {
       // A recording's recording: what could not be read there cannot be read here.
       const int err = errno_of_open(source(path));
       const ErrorKind kind = kind_of_errno(err);
-      return kind == ErrorKind::kDenied || kind == ErrorKind::kIo ? unread(path, Error{kind, err, path})
-                                                                  : Result<void>();
+      return is_failure(kind) ? unread(path, Error{kind, err, path}) : Result<void>();
     }
     if (S_ISDIR(status.st_mode)) return folders ? make(path) : Result<void>();
     if (folders || !S_ISREG(status.st_mode))

@@ -76,8 +76,7 @@ std::string guid_text(std::uint64_t guid) {
                      guid & 0xffff);
 }
 
-// Not that the kernel or the driver does not offer it.
-bool failed(const Error& error) { return error.kind == ErrorKind::kDenied || error.kind == ErrorKind::kIo; }
+bool failed(const Error& error) { return is_failure(error.kind); }
 
 // What the `rdma` tool would print of all devices.
 class RdmaCapture {

@@ -28,6 +28,11 @@ std::string devlink_health_json(const std::vector<HealthReporter>& reporters);
 std::string optional_counters_text(const std::string& device, std::uint32_t port,
                                    const std::vector<CounterStatus>& counters);
 
+// Whether an error says that something is there that could not be read, which a recording has to tell.
+constexpr bool is_failure(ErrorKind kind) {
+  return kind != ErrorKind::kAbsent && kind != ErrorKind::kUnsupported && kind != ErrorKind::kNotRecorded;
+}
+
 // A file of a recording by the host's own names, and its text with the stand-ins, or why the host gave none.
 struct RecordedSource {
   std::string path;
