@@ -138,8 +138,10 @@ TEST_F(RecordingTest, AFileThatCouldNotBeReadIsALinkToItself) {
   const auto rate = read_attribute(recording->folder() + "/sys/a/rate");
   ASSERT_FALSE(rate);
   EXPECT_EQ(rate.error().kind, ErrorKind::kIo);
-  // Nothing leads over it.
-  EXPECT_THAT(why({{"rate", AE_IFLNK, "rate"}, {"l", AE_IFLNK, "rate/../x"}}), testing::HasSubstr("leads out"));
+  // For the kernel a way over it ends there, wherever the rest would lead.
+  const auto over = Recording::unpack(tar_of({{"rate", AE_IFLNK, "rate"}, {"l", AE_IFLNK, "rate/../../x"}}), "x");
+  ASSERT_TRUE(over) << over.error().message();
+  EXPECT_EQ(read_attribute(over->folder() + "/l").error().kind, ErrorKind::kIo);
 }
 
 TEST_F(RecordingTest, NothingIsWrittenThroughALink) {
