@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzz targets: every input of the corpora once, then new ones for a time shared by all targets."""
+"""Fuzz targets: every input of the corpora once, then new ones for a time shared by all targets. The short run takes the
+targets of the build for unit tests, which compiles nothing twice; the long one those that are optimised."""
 import os
 import shutil
 import tempfile
@@ -17,8 +18,8 @@ def targets():
     return sorted(n[: -len("_fuzz.cc")] for n in os.listdir(folder) if n.endswith("_fuzz.cc"))
 
 
-def program(name):
-    return os.path.join(BUILD, "fuzz", "bin", f"{name}_fuzz")
+def program(name, preset="asan"):
+    return os.path.join(BUILD, preset, "bin", f"{name}_fuzz")
 
 
 def replay():
@@ -32,15 +33,15 @@ def replay():
     return f"{len(targets())} targets, {inputs} inputs"
 
 
-def fuzz(seconds):
+def fuzz(seconds, preset):
     each = max(5, seconds // max(1, len(targets())))
     for name in targets():
         with tempfile.TemporaryDirectory(prefix="roce-fuzz-") as work:
             new = os.path.join(work, "new")
             os.makedirs(new)
             try:
-                command(program(name), f"-max_total_time={each}", "-timeout=10", "-rss_limit_mb=2048", "-max_len=4096", "-print_final_stats=0",
-                        "-verbosity=0", f"-artifact_prefix={work}/", new, os.path.join(CORPUS, name), env=exporter.environment(program(name)), timeout=each + 300)
+                command(program(name, preset), f"-max_total_time={each}", "-timeout=10", "-rss_limit_mb=2048", "-max_len=4096", "-print_final_stats=0",
+                        "-verbosity=0", f"-artifact_prefix={work}/", new, os.path.join(CORPUS, name), env=exporter.environment(program(name, preset)), timeout=each + 300)
             except Failed as e:
                 kept = []
                 for f in os.listdir(work):
@@ -51,8 +52,13 @@ def fuzz(seconds):
     return f"{len(targets())} targets, {each} s each"
 
 
+def long_run():
+    builds.build("fuzz", "fuzzers")
+    return fuzz(SECONDS_FULL, "fuzz")
+
+
 def rows():
-    return [Row("fuzz-build", "build, preset fuzz", lambda: builds.build("fuzz", "fuzzers")),
+    return [Row("fuzz-build", "build, preset asan", lambda: builds.build("asan", "fuzzers")),
             Row("fuzz-replay", "corpora", replay),
-            Row("fuzz-run", f"{SECONDS} s over all targets", lambda: fuzz(SECONDS), alone=True),
-            Row("fuzz-long", f"{SECONDS_FULL} s over all targets", lambda: fuzz(SECONDS_FULL), full_only=True, alone=True)]
+            Row("fuzz-run", f"{SECONDS} s over all targets", lambda: fuzz(SECONDS, "asan"), alone=True),
+            Row("fuzz-long", f"{SECONDS_FULL} s over all targets, optimised", long_run, full_only=True, alone=True)]
