@@ -4,8 +4,10 @@ in no other. Counts, ratios and medians with wide bounds only: emulated machines
 
 Only what leaves a machine is disturbed (netem), on node 1 alone unless a test says otherwise. What node 1 sends is
 disturbed then: its own probes on their way out, and its replies to node 2."""
+import contextlib
 import json
 import re
+import statistics
 import time
 
 import core
@@ -140,23 +142,110 @@ def loss():
     return f"{lost:.0f} of {out:.0f} lost"
 
 
-def one_class_slow():
-    """60 ms on the way of DSCP 26 alone: the other class of the same peer stays as it is."""
+def pinged(node, words):
+    """What one `ping` of node 2 measures."""
+    return json.loads(inside(node, f"setpriv --reuid roce-prober --regid roce-prober --clear-groups {PROGRAM} ping node2 {CONFIG} --format=json {words}"))
+
+
+@contextlib.contextmanager
+def alone():
+    """Nobody probes but who calls `ping` on node 1; the responder of node 2 answers."""
+    inside(1, "systemctl stop roce-prober")
+    try:
+        yield
+    finally:
+        calm(1)
+        inside(1, "systemctl start roce-prober", timeout=60)
+        healthy(1)
+
+
+def to_class(dscp, *words):
+    """netem on what node 1 sends as RoCE in that class, and on nothing else."""
     inside(1, f"tc qdisc replace dev eth0 root handle 1: prio bands 4 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 && "
-              f"tc qdisc replace dev eth0 parent 1:4 handle 40: netem delay 60ms && "
-              f"tc filter replace dev eth0 parent 1: protocol ip prio 1 u32 match ip tos {STORAGE_DSCP << 2} 0xfc match ip protocol 17 0xff flowid 1:4")
+              f"tc qdisc replace dev eth0 parent 1:4 handle 40: netem {' '.join(words)} && "
+              f"tc filter replace dev eth0 parent 1: protocol ip prio 1 u32 match ip tos {dscp << 2} 0xfc match ip protocol 17 0xff flowid 1:4")
+
+
+def netem_counts():
+    """(packets let through, packets dropped) by the netem of to_class."""
+    qdisc, = [q for q in json.loads(inside(1, "tc -s -j qdisc show dev eth0")) if q["handle"] == "40:"]
+    return qdisc["packets"], qdisc["drops"]
+
+
+def loss_counted():
+    """A fifth is lost: as many as netem counts, within four standard deviations of such a loss."""
+    with alone():
+        to_class(STORAGE_DSCP, "loss", "20%")
+        got = pinged(1, "--count=400 --gap=40ms --deadline=2s --max-loss=1")
+        through, dropped = netem_counts()
+        lost = got["sent"] - got["received"] - got["late"]
+        sigma = (got["sent"] * 0.2 * 0.8) ** 0.5
+        expect(got["sent"] == 400 and through + dropped >= 400, f"{got}, netem: {through} through, {dropped} dropped")
+        expect(dropped >= 40 and abs(lost - dropped) <= 4 * sigma, f"{lost} lost, netem dropped {dropped}, sigma {sigma:.1f}")
+    return f"{lost} of 400 lost, netem dropped {dropped}"
+
+
+def marks_counted():
+    """A fifth is marked instead: as many as a fifth is, within four standard deviations, and nothing is lost."""
+    with alone():
+        to_class(STORAGE_DSCP, "loss", "20%", "ecn")
+        got = pinged(1, "--count=400 --gap=40ms --deadline=2s --max-loss=1")
+        sigma = (400 * 0.2 * 0.8) ** 0.5
+        expect(abs(got["ecn_marked"] - 80) <= 4 * sigma, f"{got['ecn_marked']} marks, sigma {sigma:.1f}")
+        expect(got["received"] + got["late"] >= 398, f"{got}")
+    return f"{got['ecn_marked']} of 400 requests marked"
+
+
+def one_class_slow():
+    """50 ms on the way of DSCP 26 alone: the other class of the same peer stays as it is."""
+    def medians():
+        return {c: 1000 * pinged(1, f"--qos={c} --count=60 --gap=20ms --deadline=1s")["rtt_seconds"]["median"] for c in CLASSES}
+    with alone():
+        before = medians()
+        to_class(STORAGE_DSCP, "delay", "50ms")
+        after = medians()
+        more = {c: after[c] - before[c] for c in CLASSES}
+        expect(40 <= more["storage"] <= 65, f"storage: median {before['storage']:.1f} ms, then {after['storage']:.1f} ms")
+        expect(more["best_effort"] < 10, f"best_effort: median {before['best_effort']:.1f} ms, then {after['best_effort']:.1f} ms")
+    to_class(STORAGE_DSCP, "delay", "60ms")
     try:
         moved = sent(1, 25)
-        slow, fast = (moved.median("roce_probe_rtt_seconds", qos=c) for c in CLASSES)
         own = moved.median("roce_probe_loopback_rtt_seconds")
-        expect(slow >= 0.06, f"storage: median at most {slow * 1000} ms with 60 ms more")
-        expect(fast <= 0.045, f"best_effort: median up to {fast * 1000} ms")
         expect(own <= 0.045, f"loopback: median up to {own * 1000} ms")
+        expect(moved.median("roce_probe_rtt_seconds", qos="storage") >= 0.06, "the page does not show 60 ms more")
         only(moved, "roce_probe_failures_total")
     finally:
         calm(1)
     healthy(1)
-    return f"storage {slow * 1000:.0f} ms, best effort {fast * 1000:.1f} ms"
+    return f"storage +{more['storage']:.0f} ms, best effort {more['best_effort']:+.1f} ms"
+
+
+def perftest(tool, words):
+    """The median in microseconds that perftest prints, between the same two machines."""
+    inside(2, f"systemctl stop perftest 2>&-; systemctl reset-failed perftest 2>&-; systemd-run -q --collect --unit perftest {tool} {words}")
+    core.until("perftest listens", lambda: inside(2, "ss -Htln sport = :18515").strip(), 30)
+    out = inside(1, f"{tool} {words} node2", timeout=120)
+    row = [l.split() for l in out.splitlines() if re.match(r"\s*\d+\s+\d+\s+[\d.]+", l)]
+    expect(len(row) == 1, out)
+    return float(row[0][4])  # bytes, iterations, minimum, maximum, typical (the median)
+
+
+def like_perftest(runs=10):
+    """The same round trips measured by perftest, in turns: same size, count, pause and sleeping for the completion."""
+    count, gap = 200, 5
+    with alone():
+        index = inside(1, "rdma_gid=$(ls /sys/class/infiniband/rxe0/ports/1/gid_attrs/types | while read i; do "
+                          "grep -q 'RoCE v2' /sys/class/infiniband/rxe0/ports/1/gid_attrs/types/$i 2>&- && "
+                          "grep -q ffff: /sys/class/infiniband/rxe0/ports/1/gids/$i && echo $i; done | head -1); echo $rdma_gid").strip()
+        ours, theirs = {"read": [], "echo": []}, {"read": [], "echo": []}
+        for _ in range(runs):
+            for kind, tool, size, factor in (("read", "ib_read_lat", 128, 1), ("echo", "ib_send_lat -c UD", 128, 2)):
+                ours[kind].append(1e6 * pinged(1, f"--kind={kind} --size={size} --count={count} --gap={gap}ms --deadline=1s --max-loss=1")["rtt_seconds"]["median"])
+                theirs[kind].append(factor * perftest(tool, f"-e -F -d rxe0 -x {index} -s {size} -n {count} --latency_gap={gap * 1000}"))
+        ratio = {k: statistics.median(ours[k]) / statistics.median(theirs[k]) for k in ours}
+    expect(0.9 <= ratio["read"] <= 1.2, f"READ: ours {ours['read']}, ib_read_lat {theirs['read']}")
+    return (f"READ {ratio['read']:.2f} of ib_read_lat ({statistics.median(ours['read']):.0f} us), "
+            f"echo {ratio['echo']:.2f} of twice ib_send_lat ({statistics.median(ours['echo']):.0f} us)")
 
 
 def marked():
@@ -429,14 +518,17 @@ def rows(tag, full_only=False):
     return [
         row("baseline", "probes between both nodes, nothing lost", baseline),
         row("loss", "a quarter is lost one way", loss, True),
-        row("class", "60 ms on one class only", one_class_slow, True),
+        row("loss-counted", "a fifth is lost: as many as netem counts", loss_counted, True),
+        row("class", "50 ms on one class only", one_class_slow, True),
         row("marks", "marks, by direction", marked),
+        row("marks-counted", "a fifth is marked", marks_counted, True),
         row("duplicates", "replies come twice", duplicated, True),
         row("restart", "the peer restarts", peer_restarts, True),
         row("stopped", "the peer's process stands still: READ answers", peer_stopped, True),
         row("flap", "the own link flaps", flap, True),
         row("dead-peers", "dead peers hold nobody up", dead_peers, True),
         row("ping", "ping, its limits, /probe", ping_measures),
+        row("perftest", "ping beside perftest", like_perftest, True),
         row("wrong-key", "a wrong key is refused", wrong_key, True),
         row("flood", "a flood is answered at its rate", flood, True),
         row("memlock", "64 KiB of locked memory", small_memlock, True),
