@@ -658,7 +658,7 @@ class Capturer {
     // In a replay too an empty file has no value, and a link to itself fails: without them the file would count as one
     // that the kernel does not have.
     if (error.kind == ErrorKind::kUnsupported) return text(path, "");
-    if (!is_failure(error.kind) || !seen_.insert(path).second) return {};
+    if (!is_failure(error.kind) || !ends_at(path)) return {};
     return sink_.link(path_out(path, names_), path_out(path, path.substr(path.rfind('/') + 1), names_));
   }
 
@@ -719,7 +719,7 @@ class Capturer {
   Result<void> walk(const std::string& folder, const std::vector<std::string_view>& parts, std::size_t at,
                     const Pattern& pattern) {
     if (at == parts.size()) return take(folder, pattern.holds, pattern.path.ends_with('/'));
-    if (denied_.contains(folder)) return {};
+    if (ends_.contains(folder)) return {};
     const std::string wanted(parts[at]);
     std::vector<std::string> found;
     if (wanted.find('*') == std::string::npos) {
@@ -732,12 +732,33 @@ class Capturer {
       ROCE_TRY_VOID(unread(folder, names.error()));
     }
     for (const std::string& name : found) {
-      if (folder == "sys/class/infiniband" && !options_.device_wanted(name)) continue;
-      if (folder == "sys/class/net" && !options_.netdev_wanted(name)) continue;
+      if (!wanted_in(folder, name)) continue;
       ROCE_TRY(const auto next, enter(folder, name, 0));
       if (next) ROCE_TRY_VOID(walk(*next, parts, at + 1, pattern));
     }
     return {};
+  }
+
+  // Of devices that the user leaves out nothing is opened, wherever the way to them begins.
+  bool wanted_in(std::string_view folder, std::string_view name) const {
+    if (!folder.starts_with("sys/")) return true;
+    if (folder.ends_with("/infiniband")) return options_.device_wanted(name);
+    if (folder.ends_with("/net")) return options_.netdev_wanted(name);
+    return folder != "sys/class/hwmon" || sensor_wanted(name);
+  }
+
+  // Not of a function whose devices are all left out.
+  bool sensor_wanted(std::string_view name) const {
+    const auto path = resolve(source("sys/class/hwmon/" + std::string(name)));
+    const std::size_t end = path ? path->rfind("/hwmon/") : std::string::npos;
+    if (end == std::string::npos) return true;
+    const auto any_wanted = [&](const char* folder, const auto& wanted) {
+      const auto devices = list_directory(path->substr(0, end) + folder);
+      return devices ? std::any_of(devices->begin(), devices->end(), wanted) : std::optional<bool>();
+    };
+    const std::optional<bool> rdma = any_wanted("/infiniband", options_.device_wanted);
+    const std::optional<bool> net = any_wanted("/net", options_.netdev_wanted);
+    return (!rdma && !net) || rdma.value_or(false) || net.value_or(false);
   }
 
   Result<void> make(const std::string& folder) {
@@ -767,6 +788,15 @@ class Capturer {
     return kind_of_errno(errno_of_open(source(path))) == ErrorKind::kDenied;
   }
 
+  // Whether the recording goes no further than this path; not where something of it could be read, which stays.
+  bool ends_at(const std::string& path) {
+    const std::string below = path + "/";
+    const auto next = seen_.lower_bound(below);
+    if ((next != seen_.end() && next->starts_with(below)) || !seen_.insert(path).second) return false;
+    ends_.insert(path);
+    return true;
+  }
+
   // The file gets a link that says so, or the folder on its way that may not be entered.
   Result<void> denied(std::string path) {
     struct stat status{};
@@ -774,11 +804,7 @@ class Capturer {
       if (path.find('/') == std::string::npos) return {};
       path.resize(path.rfind('/'));
     }
-    // What could be read of a folder stays.
-    const std::string below = path + "/";
-    const auto next = seen_.lower_bound(below);
-    if ((next != seen_.end() && next->starts_with(below)) || !seen_.insert(path).second) return {};
-    denied_.insert(path);
+    if (!ends_at(path)) return {};
     ++report_.unreadable;
     const std::string out = path_out(path, names_);
     std::string target(kDeniedLink);
@@ -851,7 +877,7 @@ class Capturer {
   CaptureSink& sink_;
   CaptureReport report_;
   std::set<std::string> seen_;
-  std::set<std::string> denied_;
+  std::set<std::string> ends_;  // paths of links that say what could not be read
 };
 
 }  // namespace

@@ -669,6 +669,36 @@ def capture_unreadable():
             expect(got == want, f"only on the host: {[w for w in want if w not in got][:4]}, only in the replay: {[g for g in got if g not in want][:4]}")
 
 
+def capture_excluded():
+    """Of a device that the flags leave out no file is opened or recorded: neither its own, nor its sensor's, nor its netdev's."""
+    with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
+        tree = f"{top}/tree"
+        trees.make(tree, 2)
+        function = os.path.realpath(f"{tree}/sys/class/infiniband/mlx5_1/device")
+        trees.write(f"{function}/hwmon/hwmon3/name", "mlx5")
+        trees.write(f"{function}/hwmon/hwmon3/temp1_input", "45000")
+        os.makedirs(f"{tree}/sys/class/hwmon")
+        os.symlink(f"{function}/hwmon/hwmon3".replace(f"{tree}/sys", "../..", 1), f"{tree}/sys/class/hwmon/hwmon3")
+        trees.write(f"{top}/rules", "")
+        env = exporter.environment(exporter.binary(), cases.fault_library(),
+                                   {"FAULT_FS_RULES": f"{top}/rules", "FAULT_FS_ROOT": tree, "FAULT_FS_OPENS": f"{top}/opens"})
+
+        def recorded(*flags):
+            """(files opened of the function, names of it in the recording)"""
+            trees.write(f"{top}/opens", "")
+            out = f"{top}/{len(flags)}"
+            code, _, err = call("capture", out, f"--replay={tree}", *flags, env=env)
+            expect(code == 0, err)
+            with open(f"{top}/opens", encoding="utf-8") as f:
+                opened = [l.strip() for l in f if re.search(r"mlx5_1\b|eth1\b|hwmon3", l) and not os.path.isdir(l.strip())]
+            kept = [os.path.join(folder, name) for folder, folders, names in os.walk(out) for name in folders + names]
+            return opened, [p for p in kept if re.search(r"mlx5_1\b|eth1\b|hwmon3", os.path.relpath(p, out))]
+        opened, kept = recorded()
+        expect(len(opened) > 20 and any("temp1_input" in p for p in opened) and kept, f"nothing of it is recorded at all: {opened} {kept}")
+        opened, kept = recorded("--collector.rdma.device-exclude=^mlx5_1$", "--collector.netdev.device-exclude=^eth1$")
+        expect(not opened and not kept, f"opened: {opened[:5]}, recorded: {kept[:5]}")
+
+
 def capture_names():
     """No name of a host or its peers gets into a recording, and the same name always becomes the same."""
     with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
@@ -1030,6 +1060,7 @@ def rows():
         Row("e2e-status-page", "the status page costs no collection and follows the host", status_page),
         Row("e2e-capture-cases", "a recording of each case gives the case's page", capture_cases),
         Row("e2e-capture-unreadable", "what could not be read stays so in a recording", capture_unreadable),
+        Row("e2e-capture-excluded", "of devices that are left out no file is opened or recorded", capture_excluded),
         Row("e2e-capture-names", "names and secrets stay out of recordings", capture_names),
         Row("e2e-capture-devices", "devices whose names and paths hold addresses", capture_devices),
         Row("e2e-capture-host", "a recording of this host", capture_host),
