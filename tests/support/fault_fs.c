@@ -397,17 +397,19 @@ static long clock_is_off_by(void) {
   return size > 0 ? strtol(text, NULL, 10) : 0;
 }
 
+// By system call: a sanitizer's allocator asks for the time inside free(), and dlsym() calls free().
 int clock_gettime(clockid_t id, struct timespec* to) {
-  REAL(clock_gettime);
-  const int result = real(id, to);
+  const int result = (int)syscall(SYS_clock_gettime, id, to);
   if (result == 0 && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)) to->tv_sec += clock_is_off_by();
   return result;
 }
 int gettimeofday(struct timeval* to, void* zone) {
-  REAL(gettimeofday);
-  const int result = real(to, zone);
-  if (result == 0) to->tv_sec += clock_is_off_by();
-  return result;
+  (void)zone;
+  struct timespec now;
+  if (clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;
+  to->tv_sec = now.tv_sec;
+  to->tv_usec = now.tv_nsec / 1000;
+  return 0;
 }
 time_t time(time_t* to) {
   struct timespec now;
