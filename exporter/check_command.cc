@@ -167,7 +167,7 @@ void profile_init(const Options& options) {
   auto sampled = sample(options, nullptr, true);
   if (!sampled) refuse(sampled.error().message(), 2);
   std::string name = sampled->live             ? host_name()
-                     : options.demo            ? "the recording of the demonstration"
+                     : !options.demo.empty()   ? "the recording of the demonstration"
                      : !options.replay.empty() ? "the recording " + options.replay
                                                : "the tree " + options.sysfs;
   // It stands in a comment.

@@ -80,8 +80,8 @@ class Daemon {
     context_.engine = &engine_;
     context_.own = &own_;
     context_.telemetry_path = options_.telemetry_path;
-    if (options_.demo)
-      context_.recording = "A demonstration: a made-up host that moves by itself. Nothing here is about this host.";
+    if (!options_.demo.empty())
+      context_.recording = demo_notice(options_.demo);
     else if (options_.recorded())
       context_.recording = "A recording, not this host: " + options_.replay;
     context_.max_requests = options_.max_requests;
@@ -246,8 +246,9 @@ std::vector<CollectorChoice> collector_choices() {
 Result<std::shared_ptr<const Host>> open_host(const Options& options) {
   auto host = std::make_shared<Host>();
   if (options.recorded()) {
-    ROCE_TRY(Recording recording,
-             options.demo ? Recording::unpack(demo_recording(), "the demonstration") : Recording::open(options.replay));
+    ROCE_TRY(Recording recording, options.demo.empty()
+                                      ? Recording::open(options.replay)
+                                      : Recording::unpack(demo_recording(options.demo), "the demonstration"));
     const std::string root = recording.folder();
     kept_recording() = std::move(recording);
     ROCE_TRY_VOID(list_directory(root));
@@ -383,11 +384,11 @@ int serve(const Options& options, const ReadOptions& read_options) {
 
   const auto control = open_control(options, daemon);
   std::unique_ptr<MovingRecording> moving;
-  if (options.demo) {
+  if (!options.demo.empty()) {
     auto started = MovingRecording::start(kept_recording()->folder());
     if (started)
       moving = std::move(*started);
-    else
+    else if (started.error().kind != ErrorKind::kAbsent)
       log::warn("the demonstration stands still", {{"err", started.error().message()}});
   }
 

@@ -15,8 +15,14 @@
 namespace roce {
 namespace {
 
-constexpr unsigned char kDemo[] = {
-#include "exporter/demo_recording.inc"
+constexpr unsigned char kLab[] = {
+#include "exporter/demo_lab.inc"
+};
+constexpr unsigned char kMadeUp[] = {
+#include "exporter/demo_made-up.inc"
+};
+constexpr unsigned char kNoRdma[] = {
+#include "exporter/demo_no-rdma.inc"
 };
 
 class Mover : public MovingRecording {
@@ -53,7 +59,20 @@ class Mover : public MovingRecording {
 
 }  // namespace
 
-std::span<const unsigned char> demo_recording() { return kDemo; }
+std::span<const unsigned char> demo_recording(std::string_view name) {
+  if (name == "made-up") return kMadeUp;
+  if (name == "no-rdma") return kNoRdma;
+  return kLab;
+}
+
+std::string demo_notice(std::string_view name) {
+  return std::string("A demonstration: ") +
+         (name == "made-up" ? "an invented host that moves by itself"
+          : name == "no-rdma"
+              ? "a recorded virtual machine without RDMA"
+              : "a recorded virtual machine (Soft-RoCE, simulated RNICs) that moves as it did under load") +
+         ". Nothing here is about this host.";
+}
 
 Result<std::unique_ptr<MovingRecording>> MovingRecording::start(const std::string& folder) {
   ROCE_TRY(Motion motion, Motion::open(folder));

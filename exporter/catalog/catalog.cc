@@ -8,9 +8,10 @@ namespace {
 
 using enum MetricType;
 using enum Proof;
+using enum Weight;
 
-#define ROCE_METRIC(id, name, type, unit, labels, collector, by_default, proof, help) \
-  MetricDesc{name, type, unit, labels, collector, by_default, proof, help},
+#define ROCE_METRIC(id, name, type, unit, labels, collector, by_default, proof, help, ...) \
+  MetricDesc{name, type, unit, labels, collector, by_default, proof, help __VA_OPT__(, ) __VA_ARGS__},
 constexpr MetricDesc kMetrics[] = {
 #include "exporter/catalog/metrics.def"
 };

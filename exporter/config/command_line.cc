@@ -77,8 +77,8 @@ std::optional<Exit> set_flags(const ParsedFlags& parsed, const std::vector<Colle
 
 std::optional<Exit> contradiction(const Options& options) {
   if (!options.recorded()) return {};
-  const std::string_view one = options.demo ? "demo" : "replay";
-  if (options.demo && !options.replay.empty())
+  const std::string_view one = !options.demo.empty() ? "demo" : "replay";
+  if (!options.demo.empty() && !options.replay.empty())
     return config::refuse(kProgram, one, {"--replay beside it", "only one of the two", {}});
   for (const std::string& flag : options.set_by_flag) {
     if (flag.starts_with("path.")) {

@@ -47,8 +47,8 @@ struct Options {
   std::string procfs;  // empty: this host's, unless sysfs is a made tree, beside which there is none
   std::string rootfs = "/";
   std::string replay;  // recording: folder or tar
-  bool demo = false;   // the recording that the program has in itself
-  bool recorded() const { return demo || !replay.empty(); }
+  std::string demo;    // one of the recordings that the program has in itself
+  bool recorded() const { return !demo.empty() || !replay.empty(); }
 
   // collectors: flag or file decisions by name; what is not named keeps its default
   std::map<std::string, bool> collectors;

@@ -85,6 +85,16 @@ bool one_of(std::string_view text, const std::array<std::string_view, N>& words)
 
 std::string on_off(bool value) { return value ? "on" : "off"; }
 
+constexpr std::array<std::string_view, 3> kDemos{"lab", "made-up", "no-rdma"};
+
+// The flag alone says "true", its --no- form "false".
+std::optional<Problem> set_demo(std::string_view text, std::string& out) {
+  if (text == "true") text = kDemos.front();
+  if (text != "false" && !one_of(text, kDemos)) return not_one_of(text, kDemos);
+  out = text == "false" ? "" : text;
+  return {};
+}
+
 constexpr std::string_view kWeb = "Web";
 constexpr std::string_view kSources = "Where to read";
 constexpr std::string_view kCollectors = "Collectors";
@@ -133,9 +143,12 @@ constexpr Setting kSettings[] = {
      },
      [](const Options& o) { return o.replay; }},
     {"demo", "", Kind::kSwitch, kSources, "",
-     "Show a made-up host that moves by itself instead of this one, for a look without RDMA hardware.",
-     [](Options& o, std::string_view text) { return parse_switch(text, o.demo); },
-     [](const Options& o) { return on_off(o.demo); }},
+     "Show a recorded host instead of this one, for a look without RDMA hardware: a machine of the lab that moves as "
+     "it did under load. --demo=made-up: an invented storage client with four ports. --demo=no-rdma: a recorded "
+     "machine "
+     "without RDMA.",
+     [](Options& o, std::string_view text) { return set_demo(text, o.demo); },
+     [](const Options& o) { return o.demo.empty() ? std::string("off") : o.demo; }},
 
     {"collector.disable-defaults", "collectors.disable_defaults", Kind::kSwitch, kCollectors, "",
      "Run only the collectors that are switched on by name.",

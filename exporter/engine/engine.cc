@@ -466,6 +466,16 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     counters.clear();
   };
 
+  const auto port_of = [](const Unit& unit, const SampleBatch& batch, const SampleBatch::Sample& sample) {
+    const bool has_port = unit.device->kind == ObjectKind::kRdma && sample.metric->labels.starts_with("device,port");
+    return has_port ? batch.label(sample, 1) : std::string_view{};
+  };
+  const auto is_detail = [](const Part& part, const SampleBatch::Sample& sample) {
+    return part.least || sample.metric->weight == Weight::kDetail;
+  };
+  // How many details a port or the host has room for beside its evidence; filled where a limit may be reached.
+  std::map<std::string_view, std::size_t> detail_room;
+
   // Adds a part up to the limit of its port or, of what belongs to no RDMA device, of the host; a network device has no
   // more than a port. A part that fits goes in whole, one that does not is copied up to the limit.
   const auto left_of = [](std::size_t limit, std::size_t own_series) { return limit - std::min(limit, own_series); };
@@ -483,9 +493,15 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     std::vector<std::string_view> labels;
     for (std::size_t i = 0; i < batch.samples().size(); ++i) {
       const SampleBatch::Sample& sample = batch.samples()[i];
-      const bool has_port = !of_host && sample.metric->labels.starts_with("device,port");
-      std::size_t& used = port_series[has_port ? batch.label(sample, 1) : std::string_view{}];
-      if (used >= limit || (of_netdev != nullptr && *of_netdev >= port_limit)) {
+      const std::string_view port = port_of(unit, batch, sample);
+      std::size_t& used = port_series[port];
+      bool fits = used < limit && (of_netdev == nullptr || *of_netdev < port_limit);
+      if (fits && !detail_room.empty() && is_detail(*part, sample)) {
+        std::size_t& room = detail_room[port];
+        fits = room != 0;
+        if (fits) --room;
+      }
+      if (!fits) {
         ++dropped;
         if (!cut) {
           cut = std::make_shared<SampleBatch>();
@@ -529,7 +545,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
   };
 
   // What shares a limit: the parts of an RDMA device, or those of the host and of all network devices without one. The
-  // last ones lose first: what matters least, before it the network devices, in the order of their collectors.
+  // last ones lose first: details, before them the network devices, in the order of their collectors.
   struct Share {
     const Unit* unit;
     std::shared_ptr<const Part> part;
@@ -537,8 +553,24 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     auto rank() const { return std::tuple(part->least, unit->device->kind == ObjectKind::kNetdev, unit->entry, place); }
   };
   std::vector<Share> shares;
+  const auto find_detail_room = [&] {
+    detail_room.clear();
+    if (shares.empty()) return;
+    const std::size_t limit = shares.front().unit->device->kind == ObjectKind::kRdma ? port_limit : host_limit;
+    std::size_t all = 0;
+    for (const Share& share : shares) all += share.part->samples.samples().size();
+    if (all <= limit) return;
+    for (const Share& share : shares) {
+      const SampleBatch& batch = share.part->samples;
+      for (const SampleBatch::Sample& sample : batch.samples()) {
+        std::size_t& room = detail_room.try_emplace(port_of(*share.unit, batch, sample), limit).first->second;
+        if (!is_detail(*share.part, sample) && room != 0) --room;
+      }
+    }
+  };
   const auto end_label = [&](const std::string& label) {
     std::sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) { return a.rank() < b.rank(); });
+    find_detail_room();
     for (const Share& share : shares) add_part(*share.unit, share.part);
     shares.clear();
     port_series.clear();

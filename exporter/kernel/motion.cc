@@ -26,8 +26,22 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
-// Where the number behind "     name: " begins, and its length.
-std::optional<std::pair<std::size_t, std::size_t>> place_of(std::string_view text, std::string_view name) {
+using Place = std::optional<std::pair<std::size_t, std::size_t>>;  // beginning and length
+
+Place place_of_word(std::string_view text, std::uint64_t number) {
+  constexpr std::string_view kBlanks = " \t\n";
+  for (std::size_t at = text.find_first_not_of(kBlanks); at != std::string_view::npos;
+       at = text.find_first_not_of(kBlanks, at)) {
+    const std::size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
+    if (--number == 0) return std::pair(at, end - at);
+    at = end;
+  }
+  return std::nullopt;
+}
+
+// The number behind "     name: ", or the word of that number.
+Place place_of(std::string_view text, std::string_view name) {
+  if (const auto number = parse_u64(name); number && *number != 0) return place_of_word(text, *number);
   const std::string wanted = " " + std::string(name) + ": ";
   const std::size_t at = text.find(wanted);
   if (at == std::string_view::npos) return std::nullopt;

@@ -2,7 +2,8 @@
 //
 // Makes an unpacked recording move: writes its counters anew as time goes by, as its file `motion.tsv` says. Each line
 // is one of
-//   PATH[#NAME]  PER_SECOND  SWING  PERIOD  PHASE   a counter, or the one of that name in the output of `ethtool -S`;
+//   PATH[#NAME]  PER_SECOND  SWING  PERIOD  PHASE   a counter, the one of that name in the output of `ethtool -S`, or
+//                                                   where NAME is a number that word of the file, 1 being the first;
 //                                                   its speed swings by that share (0 to 1) in so many seconds
 //   PATH         =TEXT       PERIOD FROM    TO      a state that is TEXT from and to these seconds of each period
 // with tabs between. The recording must be one's own copy.

@@ -14,6 +14,9 @@ enum class MetricType : std::uint8_t { kCounter, kGauge, kHistogram };
 // driver's source only.
 enum class Proof : std::uint8_t { kReal, kSimulated, kMade, kRead };
 
+// What a metric is for, where not all can be kept: see exporter/catalog/metrics.def.
+enum class Weight : std::uint8_t { kEvidence, kDetail };
+
 struct MetricDesc {
   std::string_view name;  // full name, e.g. roce_port_state
   MetricType type = MetricType::kGauge;
@@ -23,6 +26,7 @@ struct MetricDesc {
   bool by_default = true;      // published with default flags
   Proof proof = Proof::kRead;
   std::string_view help;  // one line
+  Weight weight = Weight::kEvidence;
 };
 
 // Number of label names in a comma-separated list.

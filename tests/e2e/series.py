@@ -7,13 +7,11 @@ have it, and nothing else may come.
 The events are those of tests/alerts/cases and of alerts.benign(). Hosts that no machine of the lab can be are made trees with
 the real exporter on them. What came, and when, is written to build/tests/e2e/series.tsv."""
 import contextlib
-import http.server
 import json
 import os
 import re
 import shutil
 import tempfile
-import threading
 import time
 import urllib.request
 
@@ -22,6 +20,7 @@ import alerts
 import e2e
 import exporter
 import made_faults
+import page_server
 import trees
 from harness import BUILD, ROOT, Row, command, expect
 from score import Score
@@ -125,35 +124,18 @@ class Pages:
         return out
 
     def __enter__(self):
-        pages, keys = self, list(self.targets)
+        keys = list(self.targets)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                text, wait = pages.page(keys[int(self.path[1:])])
-                time.sleep(wait)
-                body = (text or "").encode()
-                self.send_response(200 if text is not None else 503)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            request_queue_size = 256
-
-            def handle_error(self, *_):
-                """A scrape that gave up is not news here: what is lost with it is."""
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.address = f"127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        def answer(path):
+            text, wait = self.page(keys[int(path[1:])])
+            time.sleep(wait)
+            return text
+        self.server = page_server.PageServer(answer)
+        self.address = self.server.address
         return self
 
     def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
+        self.server.close()
 
 
 def write_past(pages, fleet, until, data, more):
@@ -303,7 +285,7 @@ def exporters(stack):
             before(root)
         server = stack.enter_context(exporter.Server([f"--path.sysfs={root}/sys", f"--path.procfs={root}/proc", f"--profile.file={root}/profile.yml"]))
         found[fault] = (f"127.0.0.1:{server.port}", root)
-    server = stack.enter_context(exporter.Server([f"--replay={ROOT}/tests/recordings/no-rdma.tar.gz"]))
+    server = stack.enter_context(exporter.Server([f"--replay={ROOT}/packaging/demo/no-rdma.tar.gz"]))
     found["B09"] = (f"127.0.0.1:{server.port}", None)
     return found
 

@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 
 import alerts
+import page_server
 from harness import Failed, Row, command, expect
 
 CONFIG = os.path.join(alerts.ALERTS, "alertmanager.yml")
@@ -285,22 +286,8 @@ class Target:
         self.name, self.host, self.since = name, host, None
         case = alerts.cases()[name]
         self.series = {k: v for k, v in alerts.series_of(case, case["event"]).items() if k[0] != "up" and dict(k[1]).get("host") == "node1"}
-        target = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                body = target.page().encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = page_server.PageServer(lambda _: self.page())
+        self.address = self.server.address
 
     def page(self):
         """Counters go on between the samples of the case, states do not."""
@@ -351,7 +338,7 @@ def latency():
                 process.terminate()
                 process.wait(30)
                 for target in targets:
-                    target.server.shutdown()
+                    target.server.close()
         bad = [f"{t.host}: no page; prometheus: {open(os.path.join(folder, 'log'), encoding='utf-8').read()[-300:]}" for t in targets if t.host not in arrived]
         bad += [f"{t.host}: the page says {arrived[t.host][1]}" for t in targets if t.host in arrived and arrived[t.host][1] != t.name]
         bad += [f"{t.host}: {sorted(a for p, a in pages[t.host] if p == 'page')} were paged" for t in targets if t.host in arrived and sum(p == "page" for p, _ in pages[t.host]) > 1]

@@ -875,28 +875,40 @@ def nothing_left():
 def demo():
     """One command shows a host that lives: ports, storage, traffic; it goes with the program, and is what its source makes."""
     with tempfile.TemporaryDirectory(prefix="roce-e2e-") as top:
-        subprocess.run([f"{ROOT}/packaging/demo/make", f"{top}/demo.tar.gz"], check=True)
-        with tarfile.open(f"{top}/demo.tar.gz") as fresh, tarfile.open(f"{ROOT}/packaging/demo/demo.tar.gz") as shipped:
+        subprocess.run([f"{ROOT}/packaging/demo/made-up", f"{top}/made-up.tar.gz"], check=True)
+        with tarfile.open(f"{top}/made-up.tar.gz") as fresh, tarfile.open(f"{ROOT}/packaging/demo/made-up.tar.gz") as shipped:
             contents = [{m.name: (m.linkname, t.extractfile(m).read() if m.isfile() else None) for m in t.getmembers()} for t in (fresh, shipped)]
-            expect(contents[0] == contents[1], "packaging/demo/demo.tar.gz is not what packaging/demo/make makes")
+            expect(contents[0] == contents[1], "packaging/demo/made-up.tar.gz is not what packaging/demo/made-up makes")
         os.mkdir(f"{top}/tmp")
-        with Server(["--demo"], extra_env={"TMPDIR": f"{top}/tmp"}) as s:
-            first = Page(s.get("/metrics").body.decode())
-            expect(len(first.find(Pattern("roce_port_state"))) == 4, "four ports")
-            body = s.get("/").body.decode()
-            expect("demonstration" in body and "mlx5_3/1" in body and "nvme7" in body, "the status page does not show it")
-            time.sleep(3)
-            second = Page(s.get("/metrics").body.decode())
-            received = [{x.labels["device"]: float(x.value) for x in page.find(Pattern("roce_port_receive_bytes_total"))} for page in (first, second)]
-            grown = [received[1][device] - received[0][device] for device in received[0]]
-            expect(all(g > 0 for g in grown), f"traffic {grown}")
-            health = json.loads(s.get("/health").body)
-            expect(health["status"] == "ok", f"the demonstration begins {health['status']}: {[f['id'] for f in health['findings']]}")
-        expect(not os.listdir(f"{top}/tmp"), f"it leaves {os.listdir(f'{top}/tmp')}")
-        code, out, err = call("print", "--demo", env=exporter.environment(exporter.binary(), extra={"TMPDIR": f"{top}/tmp"}))
-        expect(code == 0 and "roce_nvme_controller_state" in out and not os.listdir(f"{top}/tmp"), f"print --demo: {code} {err}")
+        for flag, ports, notice, names in (("--demo", 3, "a recorded virtual machine (Soft-RoCE", ("rxe0/1", "mlx5_1/1", "nvme0")),
+                                           ("--demo=made-up", 4, "an invented host", ("mlx5_3/1", "nvme7"))):
+            lives(flag, ports, notice, names, f"{top}/tmp")
+        code, out, err = call("print", "--demo=no-rdma", env=exporter.environment(exporter.binary(), extra={"TMPDIR": f"{top}/tmp"}))
+        expect(code == 0 and "\nroce_rdma_devices 0\n" in out and not os.listdir(f"{top}/tmp"), f"print --demo=no-rdma: {code} {err}")
     one_line(["--demo", "--replay=/"], "replay")
     one_line(["--demo", "--path.sysfs=/sys"], "path.sysfs")
+    one_line(["--demo=labs"], "no-rdma")
+
+
+def lives(flag, ports, notice, names, scratch):
+    env = {"TMPDIR": scratch}
+    with Server([flag], extra_env=env) as s:
+        first = Page(s.get("/metrics").body.decode())
+        expect(len(first.find(Pattern("roce_port_state"))) == ports, f"{flag}: {ports} ports")
+        body = s.get("/").body.decode()
+        expect(all(word in body for word in (notice, *names)), f"{flag}: the status page does not show it")
+        time.sleep(3)
+        second = Page(s.get("/metrics").body.decode())
+        # Soft-RoCE counts packets alone.
+        received = [{x.labels["device"]: float(x.value) for family in ("packets", "bytes") for x in page.find(Pattern(f"roce_port_receive_{family}_total"))}
+                    for page in (first, second)]
+        grown = {device: received[1][device] - received[0][device] for device in received[0]}
+        expect(len(grown) == ports and all(g > 0 for g in grown.values()), f"{flag}: traffic {grown}")
+        health = json.loads(s.get("/health").body)
+        expect(health["status"] == "ok", f"{flag} begins {health['status']}: {[f['id'] for f in health['findings']]}")
+    expect(not os.listdir(scratch), f"{flag} leaves {os.listdir(scratch)}")
+    code, out, err = call("print", flag, env=exporter.environment(exporter.binary(), extra=env))
+    expect(code == 0 and "roce_nvme_controller_state" in out and not os.listdir(scratch), f"print {flag}: {code} {err}")
 
 
 def native_histograms(flags):

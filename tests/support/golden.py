@@ -12,7 +12,7 @@ from harness import ROOT, Row, expect
 from page import Page
 
 FOLDER = os.path.join(ROOT, "tests", "golden")
-RECORDINGS = os.path.join(ROOT, "tests", "recordings")  # made by the lab's rows named recording
+RECORDINGS = [os.path.join(ROOT, *folder) for folder in (("tests", "recordings"), ("packaging", "demo"))]  # most are made by rows of the lab
 SAMPLER = "sampler"  # no collector: it reads between scrapes
 OWN = "exporter"  # metrics of the program itself: their values are checked where they have a meaning
 
@@ -120,12 +120,13 @@ def run(case):
 
 
 def recordings():
-    return sorted(n[:-len(".tar.gz")] for n in os.listdir(RECORDINGS) if n.endswith(".tar.gz"))
+    """Path by name."""
+    return {n[:-len(".tar.gz")]: os.path.join(folder, n) for folder in RECORDINGS for n in sorted(os.listdir(folder)) if n.endswith(".tar.gz")}
 
 
 def run_recording(name):
-    """The whole page of a machine of the lab."""
-    code, out, err = exporter.call("print", f"--replay={RECORDINGS}/{name}.tar.gz")
+    """The whole page of a recorded machine."""
+    code, out, err = exporter.call("print", f"--replay={recordings()[name]}")
     expect(code == 0, err)
     found = differences(f"recordings/{name}.prom", stable(Page(out), collectors()))
     expect(not found, lambda: "\n".join(found[:60]))

@@ -42,7 +42,7 @@ def wrong(facts):
 
 
 def check():
-    with tempfile.TemporaryDirectory(prefix="roce-status-") as top, e2e.Server(["--demo"]) as well, e2e.Server([f"--replay={LOST}"]) as lost:
+    with tempfile.TemporaryDirectory(prefix="roce-status-") as top, e2e.Server(["--demo=made-up"]) as well, e2e.Server([f"--replay={LOST}"]) as lost:
         trees.make(top, 2)
         os.makedirs(f"{top}/none/sys")
         with e2e.Server([f"--path.sysfs={top}/sys", f"--path.procfs={top}/proc"]) as ill, e2e.Server([f"--path.sysfs={top}/none/sys"]) as none:

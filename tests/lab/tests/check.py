@@ -2,7 +2,10 @@
 """`check` on real kernels: on a healthy lab it finds nothing; a fault it calls by its name, on its object, with evidence, and so
 does the status page in Chromium. A recording of a machine names nobody, and its replay shows what the machine shows."""
 import json
+import os
 import re
+import subprocess
+import tarfile
 import time
 
 import core
@@ -10,7 +13,7 @@ import e2e
 import exporter
 import status_drawing
 from fault_map import TARGET_FAULTS, restart, settle
-from harness import Row, expect
+from harness import ROOT, Row, expect
 
 PROGRAM = "/run/roce/roce_exporter"
 SECONDS = 60
@@ -98,13 +101,13 @@ if [ -d /sys/kernel/config/nvmet/hosts ]; then
   [ ! -e $host/dhchap_key ] || echo DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n: > $host/dhchap_key
 fi
 systemd-run -q --unit=lab-secret -E PASSWORD=hunter2-in-an-environment sleep 600 hunter2-as-an-argument
-"""
-NO_SECRETS = """
-systemctl stop lab-secret kittiwake@hunter2
 # It holds a context and waits for a peer that never comes.
 cp /usr/bin/ibv_rc_pingpong /run/kittiwake-run
 systemd-run -q --unit=kittiwake@hunter2 --slice=kittiwake.slice -E PASSWORD=hunter2-in-an-environment /run/kittiwake-run -d rxe0 -g 1 -p 18597
 for i in $(seq 60); do rdma resource show ctx | grep -q "comm kittiwake-run" && exit 0; sleep 0.5; done; exit 1
+"""
+NO_SECRETS = """
+systemctl stop lab-secret kittiwake@hunter2
 rmdir /sys/kernel/config/nvmet/hosts/*kittiwake* 2> /dev/null
 rm /etc/systemd/system.conf.d/kittiwake.conf
 hostname node1
@@ -140,10 +143,10 @@ def recording(tag, node):
         for kind in ["(..:){5}..", "(....:){3}....", r"(\d+\.){3}\d+"] + ["nqn"] * (node == 1):  # else there would be nothing to find
             expect(any(re.match(kind, w) for w in known), f"no {kind} in {known}")
         known = {form for word in known for form in forms(word)} | {"kittiwake", "hunter2", "DHHC"}
+        holder = core.inside(node, "systemctl show -p MainPID --value kittiwake@hunter2").strip()
         page = core.inside(node, f"{PROGRAM} print")
         packed = core.recording(node)
         core.inside(node, f"rm -rf /run/it; {PROGRAM} capture /run/it > /dev/null && tar -C /run/it -cf /run/folder.tar . && grep -aq sys/class/infiniband /run/folder.tar")
-        holder = core.inside(node, "systemctl show -p MainPID --value kittiwake@hunter2").strip()
         told = core.inside(node, "for w in " + " ".join(f"'{w}'" for w in sorted(known)) + "; do ! grep -aqiF -e $w /run/it.tar /run/folder.tar || echo $w; done").split()
         expect(not told, f"the recording holds {told}")
     finally:
@@ -155,8 +158,43 @@ def recording(tag, node):
     def kinds(text):
         return {(name, labels) for name, labels, _ in e2e.anonymous(e2e.values_of(text)) if not OF_THE_PROGRAM.match(name)}
     there, here = kinds(page), kinds(again)
+    expect(any(name == "roce_process_info" and ("pid", holder) in labels for name, labels in there), f"the page does not know process {holder}")
     expect(there == here, lambda: f"only on the machine: {sorted(there - here)[:12]}; only in the replay: {sorted(here - there)[:12]}")
     return f"{len(packed)} bytes, {len(there)} series, {len(known)} names that it does not hold"
+
+
+# Reads of the namespace, which real counters of Soft-RoCE tell of, and what a storage client's RNICs would tell: traffic, a
+# few marks of congestion, pauses of one priority. Each a second.
+TRAFFIC = {"port_rcv_data": 3e8, "port_xmit_data": 9e7, "port_rcv_packets": 300000, "port_xmit_packets": 90000, "unicast_rcv_packets": 300000,
+           "unicast_xmit_packets": 90000, "rx_write_requests": 9000, "rx_read_requests": 1400, "rx_bytes_phy": 12e8, "tx_bytes_phy": 36e7,
+           "rx_packets_phy": 300000, "tx_packets_phy": 90000, "rx_prio3_pause": 25, "rx_prio3_pause_duration": 4000,
+           "np_ecn_marked_roce_packets": 40, "np_cnp_sent": 38, "rp_cnp_handled": 12}
+
+
+def living():
+    """Two recordings under load, and what moved between them: the demonstration of a machine of the lab."""
+    core.inside(1, "systemd-run -q --unit=lab-load sh -c 'while :; do dd if=/dev/nvme0n1 of=/dev/null bs=64k count=64 iflag=direct; sleep 0.2; done'; "
+                + "; ".join(f"systemd-run -q --unit=lab-load-{n} /usr/local/sbin/lab-rising mlx5_{n} "
+                            + " ".join(f"{counter}={int(speed / (n + 1))}" for counter, speed in TRAFFIC.items()) for n in range(core.RNICS)))
+    try:
+        time.sleep(5)
+        taken = []
+        for _ in range(2):
+            taken.append((float(core.inside(1, "date +%s.%N")), core.keep_recording(f"load-{len(taken)}", core.recording(1))))
+            time.sleep(0 if len(taken) > 1 else 20)
+    finally:
+        core.inside(1, "systemctl stop 'lab-load*'", check=False)
+    (begin, first), (end, second) = taken
+    out = os.path.join(os.path.dirname(second), "lab.tar.gz")
+    subprocess.run([os.path.join(ROOT, "packaging", "demo", "motion"), first, second, f"{end - begin:.1f}", out], check=True, stdout=subprocess.DEVNULL)
+    with tarfile.open(out) as tar:
+        moving = tar.extractfile("motion.tsv").read().decode()
+    for what in (f"infiniband/{core.SOFT}/ports/1/hw_counters/rcvd_pkts\t", f"infiniband/{core.SOFT}/ports/1/hw_counters/sent_pkts\t", "nvme0c0n1/stat#",
+                 *(f"infiniband/mlx5_{n}/ports/1/counters/port_rcv_data\t" for n in range(core.RNICS)), "ethtool_S.txt#"):
+        expect(what in moving, f"{what} does not move: {moving[:3000]}")
+    code, page, err = exporter.call("print", f"--replay={out}")
+    expect(code == 0 and page.count("\nroce_port_state{") == core.RNICS + 1, f"{code} {err}")
+    return f"{moving.count(chr(10)) - 1} counters move, {os.path.getsize(out)} bytes"
 
 
 def alone():
@@ -223,5 +261,6 @@ def rows(tag, full_only=False):
     return ([row("healthy", "check finds nothing on a healthy lab", lambda: [healthy(n) for n in (1, 2)] and None),
              row("alone", "check without a running exporter", alone),
              row("recording", "a recording names nobody, and its replay shows the machine", lambda: recording(tag, 1)),
+             row("living", "a machine under load, recorded twice, moves as a demonstration", living),
              row("recording-target", "the same of the storage target", lambda: recording(f"{tag}-target", 2))]
             + [row(f, f"check calls fault {f} {c}", lambda f=f, c=c, w=w, t=t: fault(f, c, w, t)) for f, c, w, t in FAULTS])

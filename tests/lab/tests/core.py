@@ -137,8 +137,12 @@ def driver_of(device):
 
 # ---- rows ----
 
+_kernel = ""  # of the machines that are up
+
+
 def up(kernel, preset="release", nodes=2):
-    global _sanitized
+    global _kernel, _sanitized
+    _kernel = kernel
     _urls.clear()
     _sanitized = preset != "release"
     lab("down", check=False)
@@ -153,6 +157,11 @@ def up(kernel, preset="release", nodes=2):
     bad = [n for n in state["nodes"] if n["state"] != "running" or n["exporter"] != "ok"]
     expect(not bad, f"{bad}")
     return f"kernel {state['nodes'][0]['kernel']}, {state['nodes'][0]['accel']}"
+
+
+def anew():
+    """The same machines, started again."""
+    return up(_kernel)
 
 
 def down():

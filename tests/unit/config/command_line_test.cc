@@ -130,6 +130,9 @@ TEST(CommandLine, EveryFlagArrives) {
   EXPECT_EQ(good({"--replay=" + scratch.path}).replay, scratch.path);
   EXPECT_EQ(good({"--replay", web}).replay, web);
   EXPECT_TRUE(good({"--demo"}).recorded());
+  EXPECT_EQ(good({"--demo"}).demo, "lab");
+  EXPECT_EQ(good({"--demo=made-up"}).demo, "made-up");
+  EXPECT_FALSE(good({"--no-demo"}).recorded());
   EXPECT_FALSE(good({}).recorded());
   const Options capture = good({"capture", "/tmp/x.tar", "--path.sysfs=/tmp"});
   EXPECT_EQ(capture.command, Options::Command::kCapture);
@@ -265,6 +268,7 @@ INSTANTIATE_TEST_SUITE_P(
             "read"},
         Bad{{"--replay=/", "--path.sysfs=/tmp"},
             "--replay: found --path.sysfs beside it, allowed only one of the two: a recording or this host"},
+        Bad{{"--demo=labs"}, "--demo: found `labs`, allowed lab, made-up or no-rdma; did you mean `lab`?"},
         Bad{{"--demo", "--replay=/"}, "--demo: found --replay beside it, allowed only one of the two"},
         Bad{{"--demo", "--path.procfs=/tmp"},
             "--demo: found --path.procfs beside it, allowed only one of the two: a recording or this host"},

@@ -29,7 +29,8 @@ struct Script {
   std::string throws = "-";
   std::string fails = "-";
   int series = 1;
-  int least = 0;  // series of a part that is to lose first
+  int least = 0;     // series of a part that is to lose first
+  int evidence = 0;  // series behind the details
   std::atomic<int> reads{0};
 
   void set(std::string Script::* field, const std::string& device) {
@@ -60,6 +61,8 @@ class FakeCollector : public Collector {
     auto part = std::make_shared<Part>();
     for (int i = 0; i < script->series; ++i)
       part->samples.add(metric::driver_counter, {name, "1", "c" + std::to_string(i)}, i);
+    for (int i = 0; i < script->evidence; ++i)
+      part->samples.add(metric::port_gid_entries, {name, "1", "type" + std::to_string(i)}, i);
     part->read_at = Part::Clock::now();
     out.parts.push_back(std::move(part));
     if (script->fails == name) return fail_errno(EIO, name);
@@ -215,6 +218,18 @@ TEST_F(EngineTest, WhatMattersLeastIsTheFirstToBeDropped) {
   EXPECT_THAT(text, HasSubstr("roce_series_dropped_total{collector=\"second\"} 18\n"));
   EXPECT_THAT(text, HasSubstr("counter=\"c99\""));
   EXPECT_THAT(text, HasSubstr("roce_counters{device=\"d\",port=\"1\",state=\"ok\"} 10\n"));
+}
+
+TEST_F(EngineTest, DetailsGoBeforeEvidence) {
+  tree_.add_port("d");
+  script_.series = 300;
+  script_.evidence = 20;
+  start(config());
+  const std::string text = page();
+  EXPECT_THAT(text, HasSubstr("roce_series_dropped_total{collector=\"fake\"} 78\n"));
+  EXPECT_THAT(text, HasSubstr("type=\"type19\""));
+  EXPECT_THAT(text, HasSubstr("counter=\"c221\""));
+  EXPECT_THAT(text, Not(HasSubstr("counter=\"c222\"")));
 }
 
 TEST_F(EngineTest, HostAndNetdevCollectorsHaveObjectsOfTheirOwn) {

@@ -39,6 +39,15 @@ TEST_F(MotionTest, CountersGoOnFromWhereTheyWere) {
       << "nothing beside the files for others to take for a counter";
 }
 
+TEST_F(MotionTest, AWordOfATableIsACounter) {
+  tree_.write("sys/stat", "  12   0 345 6\n");
+  auto motion = open("sys/stat#1\t1\t0\t60\t0\nsys/stat#3\t100\t0\t60\t0\n");
+  ASSERT_TRUE(motion) << motion.error().message();
+  ASSERT_TRUE(motion->show(std::chrono::seconds(10)));
+  EXPECT_EQ(read("sys/stat"), "  22   0 1345 6\n");
+  for (const char* line : {"sys/stat#0\t1\t0\t60\t0\n", "sys/stat#5\t1\t0\t60\t0\n"}) EXPECT_FALSE(open(line)) << line;
+}
+
 TEST_F(MotionTest, StatesChangeForAWhile) {
   auto motion = open("sys/state\t=connecting\t100\t40\t60\n");
   ASSERT_TRUE(motion) << motion.error().message();
