@@ -35,6 +35,10 @@ void capture_once(const Options& options) {
     fmt::print(stderr, "roce_exporter: capture: {}\n", report.error().message());
     leave(2);
   }
+  if (report->files == 0) {
+    fmt::print(stderr, "roce_exporter: capture: nothing to record was found below {}\n", options.sysfs);
+    leave(2);
+  }
   fmt::print("{}: {} files", options.capture_target, report->files);
   if (report->unreadable != 0) {
     fmt::print("; {} more are there but the kernel gave no text for them ({})", report->unreadable,

@@ -110,6 +110,12 @@ class Daemon {
     own_.reload_timestamp.Set(unix_time());
   }
 
+  void use_keys(const Options& options) {
+    if (all_expired(options.keys))
+      log::warn("not_after of every key is over: nothing is probed or answered", {{"file", options.keys_file}});
+    engine_->set_keys(options.keys);
+  }
+
   Result<void> start() {
     const auto options = this->options();
     EngineSettings settings = engine_settings(*options);
@@ -120,7 +126,7 @@ class Daemon {
     ROCE_TRY(engine_, start_engine(*verbs_, settings, source_));
     state_dir_ = state_directory(*options);
     if (const std::string kept = load_baselines(state_dir_); !kept.empty()) engine_->restore_baselines(kept);
-    engine_->set_keys(options->keys);
+    use_keys(*options);
     adhoc_ = std::make_unique<AdhocProbes>(*engine_);
     discovery_ = std::make_unique<Discovery>(node_, options->sysfs, source_,
                                              [this](const std::vector<Peer>& peers) { take_peers(peers); });
@@ -167,7 +173,7 @@ class Daemon {
     settings.devices = devices_;
     const auto ports = local_ports(*fresh, devices_);
     source_.configure(fresh->exchange, ports);
-    engine_->set_keys(fresh->keys);
+    use_keys(*fresh);
     engine_->set_settings(settings);
     discovery_->configure(*fresh, local_devices(ports), ports);
     {

@@ -269,7 +269,8 @@ void append_sources_table(std::string& out, const std::vector<const CounterRow*>
 
 void append_metric_section(std::string& out, const MetricDesc& metric, const std::vector<const CounterRow*>& sources) {
   out += "### " + std::string(metric.name) + "\n\n" + cell(metric.help) + "\n\n";
-  if (metric.weight == Weight::kDetail) out += "A detail: left out first where a port has more series than allowed.\n\n";
+  if (metric.weight == Weight::kDetail)
+    out += "A detail: left out first where a port has more series than allowed.\n\n";
   out += "| type | unit | labels | default | proof |\n|---|---|---|---|---|\n";
   append_row(out, {to_string(metric.type), metric.unit.empty() ? "-" : metric.unit,
                    metric.labels.empty() ? std::string("-") : code(metric.labels), metric.by_default ? "on" : "off",

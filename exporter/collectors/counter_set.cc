@@ -97,15 +97,18 @@ CounterSet::Slot& CounterSet::slot(std::size_t hint, std::string_view name) {
 
 bool CounterSet::all_ones(const std::vector<Reading>& readings) {
   std::size_t values = 0;
+  bool beyond_saturation = false;
   for (std::size_t i = 0; i < readings.size(); ++i) {
     if (!readings[i].value) continue;
     ++values;
     const Slot& s = slot(i, readings[i].name);
     const unsigned width = s.row != nullptr ? s.row->width : 64U;
     if (*readings[i].value != all_ones_of(width) && *readings[i].value != kInvalid) return false;
+    beyond_saturation =
+        beyond_saturation || *readings[i].value == kInvalid || (s.row != nullptr && s.row->at_top == AtTop::kWraps);
   }
-  // One narrow counter at its top is saturation; a whole set of them is a bus that answers all ones.
-  return values >= 4;
+  // Counters that stop at their top may all stand there. With others among them it is a bus that answers all ones.
+  return values >= 4 && beyond_saturation;
 }
 
 bool CounterSet::restarted(const std::vector<Reading>& readings) {
@@ -160,8 +163,8 @@ Result<void> CounterSet::publish(const std::vector<Reading>& readings, Part& par
   auto& states = part.counters[port_];
   if (all_ones(readings)) {
     states[static_cast<std::size_t>(CounterState::kFailing)] += static_cast<std::uint32_t>(readings.size());
-    return fail(ErrorKind::kLost,
-                netdev_.value_or(device_) + ": every counter reads all ones, the device is off its bus");
+    return fail(ErrorKind::kLost, (netdev_ && !netdev_->empty() ? *netdev_ : device_) +
+                                      ": every counter reads all ones, the device is off its bus");
   }
   if (restarted(readings))
     for (auto& s : slots_) s->history.restart();

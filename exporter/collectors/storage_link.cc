@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/collectors/storage_link.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "exporter/collectors/rdma_gid.h"
 #include "exporter/kernel/files.h"
 
 namespace roce {
@@ -10,6 +12,31 @@ namespace {
 
 constexpr auto kAskAgain = std::chrono::seconds(60);
 constexpr int kMaxDepth = 4;  // VLAN on bond on member, and one more
+
+// The network device of the GID that is made of the address: for made trees and recordings, whose routes do not tell
+// which of two devices in one network has it. Empty when there is none.
+std::string gid_owner(const Host& host, const IpAddress& own) {
+  Gid wanted{};
+  if (own.v6) {
+    std::copy(own.bytes.begin(), own.bytes.end(), wanted.begin());
+  } else {
+    wanted[10] = wanted[11] = 0xff;
+    std::copy_n(own.bytes.begin(), 4, wanted.begin() + 12);
+  }
+  const auto entries = [](const std::string& dir) { return list_directory(dir).value_or(std::vector<std::string>()); };
+  for (const std::string& device : entries(host.rdma_class())) {
+    const std::string ports = host.rdma_class() + "/" + device + "/ports/";
+    for (const std::string& port : entries(ports)) {
+      for (const std::string& index : entries(ports + port + "/gids")) {
+        const auto text = read_attribute(ports + port + "/gids/" + index);
+        if (!text || parse_gid(*text) != wanted) continue;
+        if (const auto netdev = read_attribute(ports + port + "/gid_attrs/ndevs/" + index); netdev && !netdev->empty())
+          return *netdev;
+      }
+    }
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -72,8 +99,16 @@ StorageLinkFinder::Answer StorageLinkFinder::ask(const StorageConnection& connec
     answer.found_by = "interface";
     return answer;
   }
-  if (host_.routes && (try_source(*host_.routes) || try_route(*host_.routes))) return answer;
-  if (!host_.routes && !try_source(*tables_)) try_route(*tables_);
+  if (host_.routes) {
+    if (!try_source(*host_.routes)) try_route(*host_.routes);
+  } else if (!try_source(*tables_)) {
+    const auto own = parse_ip_address(connection.source);
+    if (own) answer.netdev = gid_owner(host_, *own);
+    if (!answer.netdev.empty())
+      answer.found_by = "source_address";
+    else if (!own)  // else the route may be another device's than the one that has the address
+      try_route(*tables_);
+  }
   return answer;
 }
 

@@ -267,7 +267,9 @@ constexpr CommandHelp kCommands[] = {
      "Write a profile of what is found to standard output. Exit code 1 where values failed a check."},
     {"capture", "DIR|FILE.tar",
      "Record what the metrics of this host are made of, for --replay elsewhere: only files of a fixed list, and with "
-     "stand-ins for addresses, GUIDs, serial numbers, NQNs and host names. No process is recorded, no key is read."},
+     "stand-ins for addresses, GUIDs, serial numbers, NQNs and host names. Of processes that hold RDMA contexts: "
+     "number, memory, "
+     "limits and cgroups, no command line and no user. No key is read."},
     {"check-config", "FILE",
      "Check a configuration file, a profile or a web configuration file and say what is wrong with it."},
     {"metrics-reference", "", "Describe every metric that can be published."},

@@ -489,6 +489,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     std::size_t* const of_netdev =
         unit.device->kind == ObjectKind::kNetdev ? &port_series[std::string_view(unit.name)] : nullptr;
     std::size_t dropped = 0;
+    bool evidence_dropped = false;
     std::shared_ptr<SampleBatch> cut;
     std::vector<std::string_view> labels;
     for (std::size_t i = 0; i < batch.samples().size(); ++i) {
@@ -503,6 +504,7 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
       }
       if (!fits) {
         ++dropped;
+        evidence_dropped = evidence_dropped || !is_detail(*part, sample);
         if (!cut) {
           cut = std::make_shared<SampleBatch>();
           for (std::size_t j = 0; j < i; ++j) {
@@ -531,7 +533,8 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
     }
     if (dropped != 0) {
       s.series_dropped[std::string(unit.entry->name)] += dropped;
-      if (s.warned_over_limit.insert(of_host ? std::string() : key_of(*unit.device)).second)
+      // Of details the counter tells enough.
+      if (evidence_dropped && s.warned_over_limit.insert(of_host ? std::string() : key_of(*unit.device)).second)
         log::warn(of_host ? "series limit of the host reached, the rest is left out"
                           : "series limit of a port reached, the rest is left out",
                   {{"device", unit.name},

@@ -325,6 +325,7 @@ class Comparison {
     const auto each_controller = [&](std::string_view check, const MetricDesc& metric, std::optional<double> declared,
                                      bool at_least, const auto& text) {
       if (!declared) return;
+      if (context_.of(metric).empty()) add_unknown(check, "all controllers", *declared, text(*declared));
       for (const Series& series : context_.of(metric))
         add_number(check, std::string(series.label("controller")), *declared,
                    at_least ? series.value() >= *declared : series.value() == *declared, text(series.value()),

@@ -240,7 +240,8 @@ class Writer {
     std::string text;
     const auto number = [&](std::string_view key, const MetricDesc& metric) {
       std::optional<double> least;
-      for (const Series& s : view_.of(metric)) least = std::min(least.value_or(s.value()), s.value());
+      for (const Series& s : view_.of(metric))
+        if (s.value() >= 1) least = std::min(least.value_or(s.value()), s.value());
       if (least && std::isfinite(*least)) add_nvme(text, key, short_number(*least));
     };
     const auto seconds = [&](std::string_view key, const MetricDesc& metric) {

@@ -47,9 +47,14 @@ std::optional<std::uint64_t> aggregator(std::string_view text) {
   return text == "N/A" ? std::optional<std::uint64_t>(0) : parse_u64(text);
 }
 
+// SPEED_UNKNOWN, -1, as kernels printed it without a sign, of 32 and of 16 bits.
+std::optional<std::uint64_t> known_speed(std::optional<std::uint64_t> megabits) {
+  return megabits && (*megabits == 0xffffffffU || *megabits == 0xffffU) ? std::nullopt : megabits;
+}
+
 void read_member_line(std::string_view key, std::string_view value, BondMember& member) {
   if (key == "MII Status") member.up = value == "up";
-  if (key == "Speed") member.speed = parse_u64(first_word(value));
+  if (key == "Speed") member.speed = known_speed(parse_u64(first_word(value)));
   if (key == "Link Failure Count") member.link_failures = parse_u64(value);
   if (key == "Aggregator ID") member.aggregator = aggregator(value);
 }
@@ -89,7 +94,7 @@ BondMember read_member(const Host& host, const std::string& name) {
   if (host.live) return member;  // the rest would wait for RTNL
   if (!member.up)
     if (const auto state = read_attribute(dir + "/operstate")) member.up = *state == "up";
-  member.speed = value_of(read_u64(dir + "/speed"));
+  member.speed = known_speed(value_of(read_u64(dir + "/speed")));
   return member;
 }
 

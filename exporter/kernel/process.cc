@@ -169,10 +169,12 @@ Process read_process(const std::string& procfs, std::uint32_t pid, bool live) {
   const auto denied = [](const Error& error) { return error.kind == ErrorKind::kDenied; };
   const auto limits = read_file(dir + "/limits");
   const auto status = read_file(dir + "/status");
-  if (limits)
+  if (limits) {
     process.memlock = parse_memlock_limit(*limits);
-  else
+    if (!process.memlock) process.memlock.error().object = dir + "/limits";
+  } else {
     process.memlock = tl::unexpected<Error>(limits.error());
+  }
   if (status)
     process.status = parse_process_status(*status);
   else

@@ -82,6 +82,7 @@ std::optional<std::string> find_ipv4_route(std::string_view table, const IpAddre
   std::optional<std::string> best;
   int best_bits = -1;
   std::uint64_t best_metric = 0;
+  bool several = false;  // devices with a connected route that fits best
   while (!table.empty()) {
     std::string_view line = take_line(table);
     const std::string_view name = take_word(line);
@@ -97,12 +98,15 @@ std::optional<std::string> find_ipv4_route(std::string_view table, const IpAddre
     int bits = 0;
     for (std::uint64_t m = *mask; m != 0; m &= m - 1) ++bits;
     if (connected && (*gateway != 0 || bits == 0)) continue;
+    if (bits == best_bits && best && name != *best) several = true;
     if (bits < best_bits || (bits == best_bits && *metric >= best_metric)) continue;
+    if (bits > best_bits) several = false;
     best_bits = bits;
     best_metric = *metric;
     best = (*flags & kReject) != 0 ? std::nullopt : std::optional<std::string>(name);
   }
-  return best;
+  // Two devices in one network: which of them has the address, a table of routes does not tell.
+  return connected && several ? std::nullopt : best;
 }
 
 std::optional<std::string> find_ipv6_route(std::string_view table, const IpAddress& address) {

@@ -42,7 +42,7 @@ std::shared_ptr<RouteSource> open_route_netlink(std::shared_ptr<CallTracker> cal
 std::shared_ptr<RouteSource> open_route_tables(std::string procfs);
 
 // The tables' texts: the device of the longest prefix that holds the address, nothing when none does. `connected`
-// leaves out routes by a gateway and the default route.
+// leaves out routes by a gateway and the default route, and gives nothing when several devices are in that network.
 std::optional<std::string> find_ipv4_route(std::string_view table, const IpAddress& address, bool connected);
 std::optional<std::string> find_ipv6_route(std::string_view table, const IpAddress& address);
 std::optional<std::string> find_ipv6_owner(std::string_view table, const IpAddress& address);

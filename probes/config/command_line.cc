@@ -121,6 +121,11 @@ Exit check_config(const std::string& file) {
   options.config_file = file;
   const auto complete = with_files(std::move(options));
   if (!complete) return Exit{2, {}, complete.error() + "\n"};
+  if (all_expired(complete->keys))
+    return Exit{2,
+                {},
+                config::one_line(complete->keys_file, 4096) +
+                    ": not_after of every key is over: nothing would be probed or answered\n"};
   return Exit{0, config::one_line(file, 4096) + ": ok\n", {}};
 }
 

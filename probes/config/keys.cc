@@ -190,6 +190,11 @@ tl::expected<std::vector<Key>, std::string> read_keys_text(std::string_view text
   }
 }
 
+bool all_expired(const std::vector<Key>& keys) {
+  const auto now = std::chrono::system_clock::now();
+  return !keys.empty() && std::all_of(keys.begin(), keys.end(), [&](const Key& k) { return k.not_after < now; });
+}
+
 tl::expected<std::vector<Key>, std::string> read_keys_file(const std::string& file) {
   const auto text = config::read_yaml_file(file);
   if (!text) return tl::unexpected(fmt::format("{}: {}", one_line(file, 4096), text.error()));

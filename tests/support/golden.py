@@ -47,7 +47,7 @@ def trees(case):
 def pages(case, owner):
     """(file name, text) for each collector on each tree of a case."""
     program = exporter.binary()
-    args = [a for n, l in case.lines if l.startswith("args ") for a in l.split()[1:]]
+    args = [a.replace("@CASE@", case.folder) for n, l in case.lines if l.startswith("args ") for a in l.split()[1:]]
     mode = mode_of(case)
     for tree in trees(case):
         with tempfile.TemporaryDirectory(prefix="roce-golden-") as top:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`check` from outside: exit codes, the control socket, profiles, and what schedulers and monitors make of it."""
+import concurrent.futures
 import json
 import os
 import re
@@ -12,7 +13,9 @@ import tempfile
 import threading
 import time
 
+import cases
 import exporter
+import golden
 import trees
 from exporter import Server, call
 from harness import ROOT, Row, expect
@@ -306,6 +309,27 @@ def written_profile():
         expect(code == 0, err)
 
 
+def profiles_of_cases():
+    """Of whatever host: what profile init writes is a profile."""
+    def write(case, tree):
+        with tempfile.TemporaryDirectory(prefix="roce-health-") as top:
+            runner = cases.Runner(case, os.path.realpath(top), exporter.binary())
+            if tree:
+                runner.switch(tree)
+            source = [f"--replay={runner.root}"] if golden.mode_of(case) == "replay" else runner.source()
+            code, out, err = call("profile", "init", *source)
+            expect(code in (0, 1), f"{case.name}: {code} {err}")
+            with open(f"{top}/profile.yml", "w", encoding="utf-8") as f:
+                f.write(out)
+            code, _, err = call("check-config", f"{top}/profile.yml")
+            expect(code == 0, f"{case.name}: {err}\n{out}")
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:  # each is a window of a second long
+        written = [pool.submit(write, case, tree) for case in cases.all_cases() for tree in golden.trees(case)]
+    for w in written:
+        w.result()
+    return f"{len(written)} profiles"
+
+
 def slurm(scenario):
     """Runs the wrapper with a fake scontrol: (exit code, lines that scontrol was called with, what was said)."""
     log = os.path.join(scenario["top"], "scontrol.log")
@@ -439,6 +463,7 @@ def rows():
         Row("health-state", "since stays over a restart; a broken or full folder is no harm", state_survives),
         Row("health-reload", "a bad profile at a reload keeps the old one", reload_profile),
         Row("health-init", "profile init writes what holds", written_profile),
+        Row("health-init-cases", "profile init writes a profile of each case's host", profiles_of_cases),
         Row("health-slurm", "drains once for each critical fault, exits 0 always", slurm_drains),
         Row("health-npd", "node-problem-detector plugin", npd_plugin),
         Row("health-broken-profile", "a broken profile drains nothing", sinks_with_a_broken_profile),

@@ -48,6 +48,10 @@ def main(words):
             fail_usage("tests/run: --update belongs to golden")
         os.environ["ROCE_UPDATE_GOLDEN"] = "1"
 
+    unknown = (only or set()) - {r.id for g in selected for r in g.rows()}
+    if unknown:
+        fail_usage(f"tests/run: no row {' '.join(sorted(unknown))} in {' '.join(g.name for g in selected)}")
+
     commit = commit_id()
     if from_id is not None and not any(from_id == r.id for g in selected for r in g.rows()):
         fail_usage(f"tests/run: no row {from_id}")

@@ -167,6 +167,14 @@ def reference():
     expect(out == read("packaging/docs/metrics.md"), "packaging/docs/metrics.md is not what `roce_exporter metrics-reference` prints")
 
 
+def example_is_whole():
+    code, out, err = exporter.call("--help")
+    expect(code == 0, err)
+    flags = {name for name in re.findall(r"^  --collector\.([a-z_]+)$", out, re.M)} - {"disable-defaults"}
+    example = set(re.findall(r"^  #?([a-z_]+):", read("packaging/config/roce_exporter.yml"), re.M))
+    expect(len(flags) > 30 and flags <= example, f"packaging/config/roce_exporter.yml lacks {sorted(flags - example)} of {len(flags)} collectors")
+
+
 def checks_reference():
     code, out, err = exporter.call("checks-reference")
     expect(code == 0, err)
@@ -196,7 +204,8 @@ def prober_example():
 
 
 def reference_rows():
-    return [Row("reference-metrics", "packaging/docs/metrics.md is what the program prints", reference),
+    return [Row("reference-example", "each collector is in the example of a configuration", example_is_whole),
+            Row("reference-metrics", "packaging/docs/metrics.md is what the program prints", reference),
             Row("reference-checks", "packaging/docs/checks.md is what the program prints", checks_reference),
             Row("reference-prober", "packaging/docs/metrics-prober.md is what the program prints", prober_reference),
             Row("reference-prober-example", "the prober's example configuration is good, also with all of it in use", prober_example),

@@ -59,6 +59,10 @@ void hugepages_exhausted(CheckContext& context) {
     const Series* free = context.page().find(metric::hugepages_free, {{"size", size}});
     const Series* reserved = context.page().find(metric::hugepages_reserved, {{"size", size}});
     if (free == nullptr || free->value() - (reserved == nullptr ? 0 : reserved->value()) > 0) continue;
+    // Beyond the pool the kernel makes surplus pages, up to a limit.
+    const Series* surplus = context.page().find(metric::hugepages_surplus, {{"size", size}});
+    const Series* overcommit = context.page().find(metric::hugepages_overcommit_limit, {{"size", size}});
+    if (overcommit != nullptr && overcommit->value() > (surplus == nullptr ? 0 : surplus->value())) continue;
     context.report(std::string(size), fmt::format("0 of {} pages can still be had", short_number(pool.value())));
   }
 }

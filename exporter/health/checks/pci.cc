@@ -143,9 +143,11 @@ void temperature(CheckContext& context) {
     };
     const Series* crit = limit("crit");
     const Series* max = limit("max");
-    const Series* over = crit != nullptr && now.value() >= crit->value() ? crit
-                         : max != nullptr && now.value() >= max->value() ? max
-                                                                         : nullptr;
+    // A limit of 0 is none: the module or the firmware does not tell one.
+    const auto reached = [&](const Series* of) {
+      return of != nullptr && of->value() > 0 && now.value() >= of->value();
+    };
+    const Series* over = reached(crit) ? crit : reached(max) ? max : nullptr;
     if (over == nullptr) continue;
     Finding& finding =
         context.report(object_of(now), fmt::format("{} degrees Celsius, limit {} ({})", short_number(now.value()),

@@ -33,6 +33,21 @@ std::string other_paths(CheckContext& context, std::string_view subsystem) {
                      name.empty() ? subsystem : name);
 }
 
+std::string_view or_unknown(std::string_view subsystem) {
+  return subsystem.empty() ? std::string_view("unknown subsystem") : subsystem;
+}
+
+// An operator disconnects it: all its controllers are on their way out.
+bool being_disconnected(CheckContext& context, std::string_view subsystem) {
+  bool any = false;
+  for (const Series& state : context.of(metric::nvme_controller_state)) {
+    if (state.value() != 1 || state.label("subsystem") != subsystem) continue;
+    if (!state.label("state").starts_with("deleting")) return false;
+    any = true;
+  }
+  return any;
+}
+
 bool over_fabrics(CheckContext& context, std::string_view controller) {
   return context.page().find(metric::nvme_controller_io_queues, {{"controller", controller}}) != nullptr;
 }
@@ -44,16 +59,18 @@ void nvme_no_path(CheckContext& context) {
     const Series* usable =
         context.page().find(metric::nvme_namespace_paths_usable,
                             {{"subsystem", paths.label("subsystem")}, {"namespace", paths.label("namespace")}});
-    if (usable != nullptr && usable->value() == 0 && paths.value() > 0)
-      context.report(fmt::format("{} namespace {}", paths.label("subsystem"), paths.label("namespace")),
-                     fmt::format("0 of {} paths usable", short_number(paths.value())));
+    if (usable == nullptr || usable->value() != 0 || being_disconnected(context, paths.label("subsystem"))) continue;
+    // Without any path too: the namespace stays when the kernel has given its last controller up.
+    context.report(
+        fmt::format("{} namespace {}", or_unknown(paths.label("subsystem")), paths.label("namespace")),
+        paths.value() == 0 ? std::string("no path") : fmt::format("0 of {} paths usable", short_number(paths.value())));
   }
   for (const Series& paths : context.of(metric::nvme_subsystem_paths)) {
     const std::string_view subsystem = paths.label("subsystem");
     const Series* live = context.page().find(metric::nvme_subsystem_paths_live, {{"subsystem", subsystem}});
-    if (live == nullptr || live->value() != 0 || paths.value() == 0) continue;
+    if (live == nullptr || live->value() != 0 || paths.value() == 0 || being_disconnected(context, subsystem)) continue;
     if (context.page().find(metric::nvme_namespace_paths, {{"subsystem", subsystem}}) != nullptr) continue;
-    context.report(std::string(subsystem.empty() ? "unknown subsystem" : subsystem),
+    context.report(std::string(or_unknown(subsystem)),
                    fmt::format("0 of {} controllers live", short_number(paths.value())));
   }
 }

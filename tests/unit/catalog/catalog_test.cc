@@ -8,6 +8,8 @@
 #include <set>
 #include <string>
 
+#include "exporter/catalog/reference.h"
+
 namespace roce {
 namespace {
 
@@ -72,35 +74,26 @@ TEST(Metrics, FixedNamesAreThereWithTheirLabels) {
   EXPECT_TRUE(metric::exporter_build_info.labels.starts_with("version"));
 }
 
-TEST(Metrics, EveryOneBelongsToAKnownCollector) {
-  const std::set<std::string_view> collectors = {
-      "rdma_device",    "rdma_port",   "rdma_gid",       "port_counters", "hw_counters", "cm_messages",
-      "rdma_resources", "qp_counters", "ethtool",        "link",          "sampler",     "nvme",
-      "nfs_rdma",       "iser",        "nvmet",          "gds",           "exporter",    "storage_modules",
-      "pcie",           "hwmon",       "interrupts",     "host_path",     "cpu_power",   "kernel_settings",
-      "kernel_log",     "devlink",     "netdev",         "bond",          "dcb",         "congestion_control",
-      "sriov",          "qp",          "rdma_owners",    "odp",           "hugepages",   "processes",
-      "sysv_shm",       "cgroups",     "process_cgroups"};
+TEST(Metrics, CollectorsThatAreOffByDefault) {
   const std::set<std::string_view> off = {"kernel_log", "process_cgroups", "qp_counters", "sampler"};
-  for (const MetricDesc& m : all_metrics()) {
-    EXPECT_TRUE(collectors.contains(m.collector)) << m.name;
-    EXPECT_EQ(m.by_default, !off.contains(m.collector)) << m.name;
-  }
+  for (const MetricDesc& m : all_metrics()) EXPECT_EQ(m.by_default, !off.contains(m.collector)) << m.name;
 }
 
-TEST(Counters, TableIsComplete) {
+TEST(Metrics, EveryOneIsInTheReference) {
+  const std::string reference = metrics_reference_markdown();
+  for (const MetricDesc& m : all_metrics())
+    EXPECT_NE(reference.find("\n### " + std::string(m.name) + "\n"), std::string::npos)
+        << m.name << ": its collector has no row in kCollectors of exporter/catalog/reference.cc";
+}
+
+TEST(Counters, NoneGotLost) {
   std::map<std::string_view, std::size_t> drivers;
-  std::size_t omitted = 0;
-  for (const CounterRow& row : all_counters()) {
-    ++drivers[row.driver];
-    omitted += row.metric == nullptr ? 1 : 0;
-  }
-  EXPECT_EQ(drivers.size(), 33U);
-  EXPECT_EQ(all_counters().size(), 849U);
-  EXPECT_EQ(omitted, 163U);
+  for (const CounterRow& row : all_counters()) ++drivers[row.driver];
+  EXPECT_GE(drivers.size(), 33U);
+  EXPECT_GE(all_counters().size(), 849U);
   EXPECT_EQ(drivers["ib-cm"], 44U);
-  EXPECT_EQ(drivers["mlx5"], 67U);
-  EXPECT_EQ(drivers["rxe"], 15U);
+  EXPECT_GE(drivers["mlx5"], 67U);
+  EXPECT_GE(drivers["rxe"], 15U);
 }
 
 TEST(Counters, NoRowTwice) {

@@ -230,7 +230,10 @@ TEST_F(KeysFile, TwoKeysWithTheirSecrets) {
 
 TEST_F(KeysFile, AKeyMayHoldForEver) {
   write("one", "0123456789abcdef\n");
+  EXPECT_FALSE(all_expired({}));
+  EXPECT_TRUE(all_expired(keys("keys:\n- {id: 1, secret_file: one, not_after: 2020-01-01}\n").value()));
   const auto found = keys("keys:\n- {id: 1, secret_file: one, not_after: 9999-12-31}\n");
+  EXPECT_FALSE(all_expired(found.value()));
   ASSERT_TRUE(found) << found.error();
   EXPECT_GT((*found)[0].not_after, std::chrono::system_clock::now() + std::chrono::hours(24 * 365 * 100));
 }
