@@ -93,6 +93,10 @@ void nvme_path_lost(CheckContext& context) {
   for (const Series& ana : context.of(metric::nvme_path_ana_state)) {
     const std::string_view state = ana.label("state");
     if (ana.value() != 1 || (state != "inaccessible" && state != "persistent-loss")) continue;
+    // Of an array that serves a namespace by one side the other may be inaccessible for good.
+    const Series* optimized =
+        context.page().find(metric::nvme_namespace_paths_optimized, {{"namespace", ana.label("namespace")}});
+    if (state == "inaccessible" && optimized != nullptr && optimized->value() > 0) continue;
     context.report(
         fmt::format("{} namespace {}", controller_text(context, ana.label("controller")), ana.label("namespace")),
         fmt::format("ANA state {}", state));
