@@ -138,7 +138,6 @@ void append_metric(std::string& out, const MetricDesc& metric, const std::vector
   append_member(out, "collector", metric.collector);
   out += metric.by_default ? ",\"default\":true" : ",\"default\":false";
   append_member(out, "proof", proof_word(metric.proof));
-  append_member(out, "weight", metric.weight == Weight::kDetail ? "detail" : "evidence");
   out += ",\"sources\":[";
   first = true;
   for (const CounterRow* row : sources) {
