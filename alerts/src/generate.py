@@ -16,7 +16,7 @@ What stands in << >> in the sources:
     watched, watched by host   leaves out devices whose declared role is none of this team's
     active               leaves out ports that are not active: rates of a port that is down say nothing
     query: EXPR | FORMAT evidence looked up when the alert fires; {a,b} in EXPR stand for the alert's own labels
-Every selector of a roce_ family gets the matcher of its job.
+Every selector of a roce_ family gets the matcher of its job, unless it begins with one.
 """
 import argparse
 import glob
@@ -64,7 +64,7 @@ class Bad(Exception):
 
 
 def with_jobs(expr, settings):
-    """The expression with the job's matcher in each selector of a roce_ family. Names with a colon are recorded ones."""
+    """The expression with the job's matcher in each selector of a roce_ family that has none. Names with a colon are recorded ones."""
     out, at = [], 0
     for m in re.finditer(r'"(?:[^"\\]|\\.)*"|[a-zA-Z_:][a-zA-Z0-9_:]*', expr):
         word = m.group(0)
@@ -73,6 +73,8 @@ def with_jobs(expr, settings):
         job = settings["prober_job"] if word.startswith(("roce_probe_", "roce_prober_")) else settings["storage_job"] if word.startswith("roce_storage_probe_") else settings["exporter_job"]
         out.append(expr[at:m.end()])
         at = m.end()
+        if expr[at:].startswith("{job"):  # a family of several programs
+            continue
         if expr[at:at + 1] == "{":
             out.append(f'{{job="{job}"' + ("," if expr[at + 1:at + 2] != "}" else ""))
             at += 1
