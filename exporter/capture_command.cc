@@ -36,7 +36,7 @@ void capture_once(const Options& options) {
     leave(2);
   }
   if (report->files == 0) {
-    fmt::print(stderr, "roce_exporter: capture: nothing to record was found below {}\n", options.sysfs);
+    fmt::print(stderr, "roce_exporter: capture: nothing was found that could be recorded\n");
     leave(2);
   }
   fmt::print("{}: {} files", options.capture_target, report->files);

@@ -144,9 +144,7 @@ constexpr Setting kSettings[] = {
      [](const Options& o) { return o.replay; }},
     {"demo", "", Kind::kSwitch, kSources, "",
      "Show a recorded host instead of this one, for a look without RDMA hardware: a machine of the lab that moves as "
-     "it did under load. --demo=made-up: an invented storage client with four ports. --demo=no-rdma: a recorded "
-     "machine "
-     "without RDMA.",
+     "it did under load. --demo=made-up: an invented storage client with four ports. --demo=no-rdma: one without RDMA.",
      [](Options& o, std::string_view text) { return set_demo(text, o.demo); },
      [](const Options& o) { return o.demo.empty() ? std::string("off") : o.demo; }},
 
@@ -268,8 +266,7 @@ constexpr CommandHelp kCommands[] = {
     {"capture", "DIR|FILE.tar",
      "Record what the metrics of this host are made of, for --replay elsewhere: only files of a fixed list, and with "
      "stand-ins for addresses, GUIDs, serial numbers, NQNs and host names. Of processes that hold RDMA contexts: "
-     "number, memory, "
-     "limits and cgroups, no command line and no user. No key is read."},
+     "number, memory, limits and cgroups, no command line and no user. No key is read."},
     {"check-config", "FILE",
      "Check a configuration file, a profile or a web configuration file and say what is wrong with it."},
     {"metrics-reference", "", "Describe every metric that can be published."},

@@ -139,11 +139,11 @@ tl::expected<Options, std::string> apply_config_text(std::string_view text, cons
 // The keys file: at most two keys, each with a secret file beside it that others than owner and group cannot read.
 // `read_secrets` false: only the form is checked (for tests of the parser).
 tl::expected<std::vector<Key>, std::string> read_keys_file(const std::string& file);
+tl::expected<std::vector<Key>, std::string> read_keys_text(std::string_view text, const std::string& file,
+                                                           bool read_secrets);
 
 // Whether there are keys, and none of them may be used any more: then nothing is probed or answered.
 bool all_expired(const std::vector<Key>& keys);
-tl::expected<std::vector<Key>, std::string> read_keys_text(std::string_view text, const std::string& file,
-                                                           bool read_secrets);
 
 // The command check-config: "FILE: ok" and 0, or the problems and 2.
 Exit check_config(const std::string& file);

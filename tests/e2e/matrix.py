@@ -253,7 +253,7 @@ def several(faults, interval):
             else:
                 with prepared(fault):
                     took[fault] = inject(watch, fault, linger=3 * interval, left=left)[1]
-                fault_map.settle(1)
+                fault_map.settle(fault, 1)
                 left |= implied(fault)
     return ", ".join(f"{f} {s:.0f} s" for f, s in took.items())
 
@@ -269,7 +269,7 @@ def one(fault, nodes=FEW):
             benign(watch, fault, 240)
             return None
         severity, took, came = inject(watch, fault)
-    fault_map.settle(1)
+    fault_map.settle(fault, 1)
     if fault in CRITICAL:
         _times[fault] = took
     return f"{severity}, {took:.0f} s, {len(came)} alerts came"
@@ -283,7 +283,7 @@ def again_and_again(fault, nodes=FEW, times=20):
             watch.begin(fault)
             before = len(watch.arrived())
             took.append(inject(watch, fault, linger=60)[1])
-            fault_map.settle(1)
+            fault_map.settle(fault, 1)
             pages = [l["alertname"] for r, l, _ in watch.arrived()[before:] if r == "page"]
             if len(pages) != 1 or pages[0] not in row["alert"].split("|"):
                 bad.append(f"run {n + 1}: {pages}")

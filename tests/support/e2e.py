@@ -747,6 +747,9 @@ def capture_names():
         expect(code == 2 and err.count("\n") == 1 and "out" in err, f"into a folder that is not empty: {code} {err!r}")
         code, out, err = call("capture", f"{top}/none/x.tar", f"--replay={source}")
         expect(code == 2 and err.count("\n") == 1, f"into no folder: {code} {err!r}")
+        os.makedirs(f"{top}/nothing/sys")
+        code, out, err = call("capture", f"{top}/nothing.tar", f"--replay={top}/nothing")
+        expect(code == 2 and err.count("\n") == 1 and "nothing was found" in err, f"of nothing: {code} {err!r}")
 
 
 def capture_devices():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden pages: what each collector makes of each case, word for word, without what differs from run to run."""
+import contextlib
 import difflib
 import json
 import os
@@ -40,6 +41,16 @@ def stable(page, owner):
     return re.sub(r'"(mount|cgroup)-[0-9a-f]{16}"', r'"\1-DIGEST"', "\n".join(lines)) + "\n"
 
 
+@contextlib.contextmanager
+def on_tree(case, tree, program):
+    """A copy of the case at that tree, and the flags that make the program read it."""
+    with tempfile.TemporaryDirectory(prefix="roce-golden-") as top:
+        runner = cases.Runner(case, os.path.realpath(top), program)
+        if tree:
+            runner.switch(tree)
+        yield runner, [f"--replay={runner.root}"] if mode_of(case) == "replay" else runner.source()
+
+
 def trees(case):
     return [d for d in ("t0", "t1") if os.path.isdir(os.path.join(case.folder, d))] or [""]
 
@@ -48,15 +59,10 @@ def pages(case, owner):
     """(file name, text) for each collector on each tree of a case."""
     program = exporter.binary()
     args = [a.replace("@CASE@", case.folder) for n, l in case.lines if l.startswith("args ") for a in l.split()[1:]]
-    mode = mode_of(case)
     for tree in trees(case):
-        with tempfile.TemporaryDirectory(prefix="roce-golden-") as top:
-            runner = cases.Runner(case, os.path.realpath(top), program)
-            if tree:
-                runner.switch(tree)
+        with on_tree(case, tree, program) as (runner, source):
             for name in sorted(set(owner.values()) - {OWN, SAMPLER}) + ["node_infiniband"]:
                 chosen = ["--compat.node-infiniband"] if name == "node_infiniband" else ["--collector.disable-defaults", f"--collector.{name}"]
-                source = [f"--replay={runner.root}"] if mode == "replay" else runner.source()
                 runner.one_call("print", *source, *args, *chosen)
                 expect(runner.code == 0, lambda: f"print: exit {runner.code}: {runner.err[:800]}")
                 page = Page(runner.out)

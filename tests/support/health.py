@@ -312,16 +312,13 @@ def written_profile():
 def profiles_of_cases():
     """Of whatever host: what profile init writes is a profile."""
     def write(case, tree):
-        with tempfile.TemporaryDirectory(prefix="roce-health-") as top:
-            runner = cases.Runner(case, os.path.realpath(top), exporter.binary())
-            if tree:
-                runner.switch(tree)
-            source = [f"--replay={runner.root}"] if golden.mode_of(case) == "replay" else runner.source()
+        with golden.on_tree(case, tree, exporter.binary()) as (runner, source):
             code, out, err = call("profile", "init", *source)
             expect(code in (0, 1), f"{case.name}: {code} {err}")
-            with open(f"{top}/profile.yml", "w", encoding="utf-8") as f:
+            profile = f"{runner.top}/profile.yml"
+            with open(profile, "w", encoding="utf-8") as f:
                 f.write(out)
-            code, _, err = call("check-config", f"{top}/profile.yml")
+            code, _, err = call("check-config", profile)
             expect(code == 0, f"{case.name}: {err}\n{out}")
     with concurrent.futures.ThreadPoolExecutor(16) as pool:  # each is a window of a second long
         written = [pool.submit(write, case, tree) for case in cases.all_cases() for tree in golden.trees(case)]

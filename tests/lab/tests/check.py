@@ -251,7 +251,7 @@ def fault(name, check, where, found):
         core.lab("fault", name, node, "off")
         if name in PROFILE:
             without_profile(node)
-    settle(seen)
+    settle(name, seen)
     return f"{mine[0]['severity']} {mine[0]['object']}: {mine[0]['found']}"
 
 

@@ -137,12 +137,12 @@ def driver_of(device):
 
 # ---- rows ----
 
-_kernel = ""  # of the machines that are up
+_machines = ()  # what `up` was asked for
 
 
 def up(kernel, preset="release", nodes=2):
-    global _kernel, _sanitized
-    _kernel = kernel
+    global _machines, _sanitized
+    _machines = (kernel, preset, nodes)
     _urls.clear()
     _sanitized = preset != "release"
     lab("down", check=False)
@@ -161,7 +161,7 @@ def up(kernel, preset="release", nodes=2):
 
 def anew():
     """The same machines, started again."""
-    return up(_kernel)
+    return up(*_machines)
 
 
 def down():

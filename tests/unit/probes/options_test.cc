@@ -238,6 +238,21 @@ TEST_F(KeysFile, AKeyMayHoldForEver) {
   EXPECT_GT((*found)[0].not_after, std::chrono::system_clock::now() + std::chrono::hours(24 * 365 * 100));
 }
 
+TEST_F(KeysFile, ExpiredKeysFailTheCheckOfTheConfiguration) {
+  write("one", "0123456789abcdef\n");
+  write("prober.yml", "keys_file: " + (dir_ / "keys.yml").string() + "\n");
+  const auto check = [&](const std::string& list) {
+    write("keys.yml", list);
+    return check_config((dir_ / "prober.yml").string());
+  };
+  const std::string over = "keys:\n- {id: 1, secret_file: one, not_after: 2020-01-01}\n";
+  const Exit bad = check(over);
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("keys.yml: not_after of every key is over"));
+  const Exit good = check(over + "- {id: 2, secret_file: one, not_after: 9999-12-31}\n");
+  EXPECT_EQ(good.code, 0) << good.err;
+}
+
 TEST_F(KeysFile, ASecretThatOthersReadIsRefused) {
   write("one", "0123456789abcdef", 0644);
   const auto found = keys("keys:\n- {id: 1, secret_file: one, not_after: 2027-01-01}\n");
