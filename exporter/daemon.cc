@@ -96,9 +96,9 @@ class Daemon {
   tl::expected<std::string, std::string> control(std::string_view verb, std::string_view argument) {
     if (verb != "check" || !argument.empty()) return tl::unexpected(std::string("no such request; there is: check"));
     // A verdict without a look back is made anew: by now there may be one.
-    auto verdict = health_.recent(kFreshVerdict);
-    if (!verdict || !verdict->second_sample) verdict = health_.judge(engine_.collect(kPrintBudget));
-    return to_json(*verdict, true);
+    if (const auto verdict = health_.recent(kFreshVerdict); verdict && verdict->second_sample)
+      return to_json(*verdict, true);
+    return to_json(health_.judge(engine_.collect(kPrintBudget)), true);
   }
 
   bool reload(std::string& why) {

@@ -190,14 +190,17 @@ Result<void> CounterSet::publish(const std::vector<Reading>& readings, Part& par
 
 Result<void> CounterFiles::list() {
   const auto now = Clock::now();
-  if (present_ && now - listed_ < kListAgain) return {};
+  if ((present_ || absent_ >= 2) && now - listed_ < kListAgain) return {};
   auto names = list_directory(directory_);
   if (!names) {
     present_ = false;
     files_.clear();
-    if (names.error().kind == ErrorKind::kAbsent) return {};
+    absent_ = names.error().kind == ErrorKind::kAbsent ? absent_ + 1 : 0;
+    listed_ = now;
+    if (absent_ != 0) return {};
     return tl::unexpected(names.error());
   }
+  absent_ = 0;
   std::vector<File> files;
   files.reserve(names->size());
   for (std::string& name : *names) {

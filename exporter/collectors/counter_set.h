@@ -78,7 +78,8 @@ class CounterFiles {
  public:
   explicit CounterFiles(std::string directory) : directory_(std::move(directory)) {}
 
-  // The names in the order in which they should be read, without `lifespan`. Listed anew once a minute.
+  // The names in the order in which they should be read, without `lifespan`. Listed anew once a minute; a directory
+  // that is not there may be on its way, and is looked for twice before that.
   Result<void> list();
   std::vector<CounterSet::Reading> read();
   bool present() const { return present_; }
@@ -96,6 +97,7 @@ class CounterFiles {
 
   std::string directory_;
   bool present_ = false;
+  unsigned absent_ = 0;  // times in a row
   Clock::time_point listed_{};
   std::vector<File> files_;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter/collectors/rdma_port.h"
 
+#include <map>
+
 #include "exporter/base/parse.h"
 #include "exporter/catalog/catalog.h"
 #include "exporter/catalog/node_infiniband.h"
@@ -13,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kDown = 1;
 constexpr std::uint64_t kActive = 4;
+constexpr auto kReadAgain = std::chrono::seconds(60);
 
 class RdmaPortCollector : public PortCollector {
  public:
@@ -71,16 +74,15 @@ class RdmaPortCollector : public PortCollector {
       if (physical) part.samples.add(node_infiniband::physical_state_id, {name, port.text}, *physical);
     }
     std::string link_layer;
-    if (!device().path.empty()) link_layer = failures.value(read("link_layer")).value_or("");
-    part.samples.add(metric::port_info, {name, port.text, port.netdev, link_layer, rate_text}, 1);
-
     if (!device().path.empty()) {
-      const auto present = [&](const char* source) { return dir && dir->exists(source); };
-      part.samples.add(metric::source_present, {name, port.text, "counters"},
-                       present("counters") || present("counters_ext"));
-      part.samples.add(metric::source_present, {name, port.text, "hw_counters"}, present("hw_counters"));
-      part.samples.add(metric::source_present, {name, port.text, "cm"}, present("cm_tx_msgs"));
+      Lasting& lasting = lasting_[port.number];
+      if (const auto now = Part::Clock::now(); now >= lasting.read_again) lasting = read_lasting(dir, now);
+      link_layer = failures.value(lasting.link_layer).value_or("");
+      part.samples.add(metric::source_present, {name, port.text, "counters"}, lasting.counters);
+      part.samples.add(metric::source_present, {name, port.text, "hw_counters"}, lasting.hw_counters);
+      part.samples.add(metric::source_present, {name, port.text, "cm"}, lasting.cm);
     }
+    part.samples.add(metric::port_info, {name, port.text, port.netdev, link_layer, rate_text}, 1);
 
     if (!port.netdev.empty()) add_carrier(port, part);
     if (!state) {
@@ -94,6 +96,29 @@ class RdmaPortCollector : public PortCollector {
   }
 
  private:
+  // What stays as it is while a port is registered. Read once a minute all the same, and until it could be read.
+  struct Lasting {
+    Result<std::string> link_layer = std::string();
+    bool counters = false;
+    bool hw_counters = false;
+    bool cm = false;
+    Part::Clock::time_point read_again{};
+  };
+
+  static Lasting read_lasting(const Result<Directory>& dir, Part::Clock::time_point now) {
+    Lasting out;
+    if (!dir) {
+      out.link_layer = tl::unexpected(dir.error());
+      return out;
+    }
+    out.link_layer = dir->read_attribute("link_layer");
+    out.counters = dir->exists("counters") || dir->exists("counters_ext");
+    out.hw_counters = dir->exists("hw_counters");
+    out.cm = dir->exists("cm_tx_msgs");
+    if (out.link_layer) out.read_again = now + kReadAgain;
+    return out;
+  }
+
   void from_netlink(const InventoryPort& port, Result<std::uint64_t>& state, Result<std::uint64_t>& physical) const {
     if (!host().rdma || !device().netlink) return;
     const auto found = host().rdma->port(*device().netlink, port.number);
@@ -113,6 +138,8 @@ class RdmaPortCollector : public PortCollector {
     if (const auto n = dir->read_u64("carrier_up_count")) part.samples.add(metric::netdev_carrier_up, labels, *n);
     if (const auto n = dir->read_u64("carrier_down_count")) part.samples.add(metric::netdev_carrier_down, labels, *n);
   }
+
+  std::map<unsigned, Lasting> lasting_;
 };
 
 }  // namespace

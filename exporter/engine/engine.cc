@@ -2,18 +2,11 @@
 #include "exporter/engine/engine.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <map>
-#include <mutex>
-#include <optional>
-#include <set>
-#include <tuple>
 #include <utility>
 
 #include "exporter/base/log.h"
-#include "exporter/catalog/catalog.h"
-#include "exporter/engine/executor.h"
-#include "exporter/engine/sampler.h"
+#include "exporter/engine/assembly.h"
+#include "exporter/engine/state.h"
 #include "exporter/kernel/files.h"
 
 namespace roce {
@@ -22,50 +15,6 @@ namespace {
 using Clock = Engine::Clock;
 
 constexpr auto kTick = std::chrono::milliseconds(50);
-constexpr auto kTellInFlight = std::chrono::seconds(1);
-constexpr std::size_t kDetailedDevices = 32;
-// Series of a port that the engine itself writes (roce_counters, regressions): taken off the port's limit.
-constexpr std::size_t kOwnSeriesPerPort = 8;
-// The same for the host: success, duration, age and dropped series of each collector, and those of the process.
-constexpr std::size_t kOwnSeriesPerHost = 50;
-constexpr std::size_t kOwnSeriesPerCollector = 4;
-
-double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
-
-struct Run {
-  std::shared_ptr<const InventoryDevice> device;  // as it was when the run began
-  Output output;
-  std::optional<Error> error;
-  Clock::duration took{};
-  Clock::time_point finished;
-};
-
-// One collector on one object: an RDMA device, a network device without one, or the host.
-struct Unit {
-  const CollectorEntry* entry = nullptr;
-  std::string name;   // of the object, as success and duration tell it
-  std::string label;  // value of the label `device` in its samples
-  std::shared_ptr<const InventoryDevice> device;
-  std::unique_ptr<Collector> collector;
-  std::shared_ptr<const Run> last;
-  std::map<std::string, std::uint64_t, std::less<>> regressions;  // by port, as of the last run
-  std::string logged_error;
-  bool in_flight = false;
-  bool awaited = false;  // a request sleeps until its run ends
-  std::optional<Clock::time_point> started;
-  bool rtnl = false;
-};
-
-struct DeviceUnits {
-  std::shared_ptr<const InventoryDevice> device;
-  std::shared_ptr<PortStates> port_states = std::make_shared<PortStates>();
-  std::map<const CollectorEntry*, std::shared_ptr<Unit>> units;
-};
-
-// Objects of different kinds may have the same name.
-std::string key_of(ObjectKind kind, const std::string& name) { return std::to_string(static_cast<int>(kind)) + name; }
-std::string key_of(const InventoryDevice& object) { return key_of(object.kind, object.name); }
-
 // A port that has gone or come since makes what was read of the device old.
 bool same_ports(const Run& run, const InventoryDevice& device) {
   if (run.device.get() == &device) return true;
@@ -94,43 +43,6 @@ bool same_registration(const InventoryDevice& a, const InventoryDevice& b) {
 }
 
 }  // namespace
-
-struct Engine::State {
-  mutable std::mutex mutex;
-  std::condition_variable done;
-  std::shared_ptr<const Host> host;
-  EngineConfig config;
-  std::shared_ptr<Inventory> inventory;
-  Executor executor;
-  std::unique_ptr<Sampler> sampler;
-
-  bool inventory_in_flight = false;
-  Clock::time_point inventory_started{};
-  Clock::time_point inventory_finished{};
-  DeviceList devices;  // RDMA devices
-  DeviceList objects;  // and everything else that collectors serve
-  std::optional<Error> inventory_error;
-  bool inventory_known = false;
-  std::optional<NetnsMode> netns_mode;
-
-  std::map<std::string, DeviceUnits> units;  // by key_of
-  std::map<std::string, std::uint64_t, std::less<>> series_dropped;
-  std::uint64_t collections = 0;
-  std::set<std::string> warned_over_limit;
-
-  void start_inventory(const std::shared_ptr<State>& self);
-  std::optional<NetnsMode> read_netns_mode() const;
-  void reconcile();
-  void start(const std::shared_ptr<State>& self, const std::shared_ptr<Unit>& unit);
-  void finish(const std::shared_ptr<Unit>& unit, std::shared_ptr<const Run> run);
-  static void log_change(const Unit& unit, const std::string& before, const std::string& now,
-                         const std::optional<Error>& error);
-  std::string text_of(const Error& error) const;
-  bool due(const Unit& unit, Clock::time_point now) const;
-  bool usable(const Unit& unit, Clock::time_point oldest, Clock::time_point now) const;
-  std::string_view late_reason(const Unit& unit) const;
-  bool overdue(const Unit& unit, Clock::time_point now) const;
-};
 
 void Engine::State::start_inventory(const std::shared_ptr<State>& self) {
   inventory_in_flight = true;
@@ -300,8 +212,6 @@ std::string_view Engine::State::late_reason(const Unit& unit) const {
   return "timeout";
 }
 
-std::vector<const SampleBatch*> Page::batches() const { return order_; }
-
 Engine::Engine(std::shared_ptr<const Host> host, EngineConfig config) : state_(std::make_shared<State>()) {
   state_->host = std::move(host);
   configure(std::move(config));
@@ -416,233 +326,9 @@ Page Engine::collect(std::chrono::milliseconds budget, const std::vector<std::st
   }
 
   // 4. Put the page together.
-  Page page;
-  page.sources.reserve(units.size() + 1);
-  page.in_time = Clock::now() < deadline;
-  auto own = std::make_shared<SampleBatch>();
-  const auto now = Clock::now();
-  page.devices = s.devices.size();
-  std::map<std::string_view, std::pair<std::size_t, double>> healthy;  // collector -> runs and seconds, above the limit
-  std::map<std::string_view, Clock::duration> oldest_of;               // collector -> greatest age, above the limit
-  const auto is_host = [](const auto& object) { return object->kind == ObjectKind::kHost; };
-  const auto hosts = static_cast<std::size_t>(std::count_if(s.objects.begin(), s.objects.end(), is_host));
-  const bool detailed = s.objects.size() - hosts <= kDetailedDevices;
-  const auto say = [&](const Unit& unit, bool ok, std::string_view reason, std::string detail, double took) {
-    const std::string_view collector = unit.entry->name;
-    const std::string& device = unit.name;
-    if (ok && !detailed && unit.entry->scope != Scope::kHost) {
-      auto& [runs, total] = healthy[collector];
-      ++runs;
-      total += took;
-    } else {
-      own->add(metric::collector_success, {collector, device}, ok);
-      own->add(metric::collector_duration, {collector, device}, took);
-    }
-    if (!ok) own->add(metric::collector_failure, {collector, device, reason}, 1);
-    page.sources.push_back({std::string(collector), device, ok, std::string(reason), std::move(detail)});
-  };
-
-  std::map<std::string_view, std::size_t> port_series;  // of what shares a limit, by port or network device
-  std::map<std::string, std::array<std::uint32_t, kCounterStates>, std::less<>> counters;
-  const auto end_device = [&](const std::string& device) {
-    for (const auto& [port, states] : counters)
-      for (std::size_t i = 0; i < kCounterStates; ++i)
-        if (states[i] != 0 || i == 0)
-          own->add(metric::counters, {device, port, to_string(static_cast<CounterState>(i))}, states[i]);
-    // Of all collectors, also of those that this page leaves out or that are late: the sum must not fall.
-    std::map<std::string_view, std::uint64_t> regressions;
-    const auto add_regressions = [&](const std::string& key) {
-      if (const auto at = s.units.find(key); at != s.units.end())
-        for (const auto& [entry, unit] : at->second.units)
-          for (const auto& [port, count] : unit->regressions) regressions[port] += count;
-    };
-    if (!device.empty()) {
-      add_regressions(key_of(ObjectKind::kRdma, device));
-    } else {  // all network devices without an RDMA device, and the host
-      for (const auto& object : s.objects)
-        if (object->kind != ObjectKind::kRdma) add_regressions(key_of(*object));
-    }
-    for (const auto& [port, count] : regressions) own->add(metric::counter_regressions, {device, port}, count);
-    counters.clear();
-  };
-
-  const auto port_of = [](const Unit& unit, const SampleBatch& batch, const SampleBatch::Sample& sample) {
-    const bool has_port = unit.device->kind == ObjectKind::kRdma && sample.metric->labels.starts_with("device,port");
-    return has_port ? batch.label(sample, 1) : std::string_view{};
-  };
-  const auto is_detail = [](const Part& part, const SampleBatch::Sample& sample) {
-    return part.least || sample.metric->weight == Weight::kDetail;
-  };
-  // How many details a port or the host has room for beside its evidence; filled where a limit may be reached.
-  std::map<std::string_view, std::size_t> detail_room;
-
-  // Adds a part up to the limit of its port or, of what belongs to no RDMA device, of the host; a network device has no
-  // more than a port. A part that fits goes in whole, one that does not is copied up to the limit.
-  const auto left_of = [](std::size_t limit, std::size_t own_series) { return limit - std::min(limit, own_series); };
-  const std::size_t port_limit = left_of(s.config.series_per_port, kOwnSeriesPerPort);
-  const std::size_t host_limit =
-      left_of(s.config.series_per_host, kOwnSeriesPerHost + kOwnSeriesPerCollector * s.config.collectors.size());
-  const auto add_part = [&](const Unit& unit, const std::shared_ptr<const Part>& part) {
-    const SampleBatch& batch = part->samples;
-    const bool of_host = unit.device->kind != ObjectKind::kRdma;
-    const std::size_t limit = of_host ? host_limit : port_limit;
-    std::size_t* const of_netdev =
-        unit.device->kind == ObjectKind::kNetdev ? &port_series[std::string_view(unit.name)] : nullptr;
-    std::size_t dropped = 0;
-    bool evidence_dropped = false;
-    std::shared_ptr<SampleBatch> cut;
-    std::vector<std::string_view> labels;
-    for (std::size_t i = 0; i < batch.samples().size(); ++i) {
-      const SampleBatch::Sample& sample = batch.samples()[i];
-      const std::string_view port = port_of(unit, batch, sample);
-      std::size_t& used = port_series[port];
-      bool fits = used < limit && (of_netdev == nullptr || *of_netdev < port_limit);
-      if (fits && !detail_room.empty() && is_detail(*part, sample)) {
-        std::size_t& room = detail_room[port];
-        fits = room != 0;
-        if (fits) --room;
-      }
-      if (!fits) {
-        ++dropped;
-        evidence_dropped = evidence_dropped || !is_detail(*part, sample);
-        if (!cut) {
-          cut = std::make_shared<SampleBatch>();
-          for (std::size_t j = 0; j < i; ++j) {
-            labels.clear();
-            for (std::size_t l = 0; l < batch.samples()[j].label_count; ++l)
-              labels.push_back(batch.label(batch.samples()[j], l));
-            cut->add(*batch.samples()[j].metric, labels, batch.samples()[j].value);
-          }
-        }
-        continue;
-      }
-      ++used;
-      if (of_netdev != nullptr) ++*of_netdev;
-      if (cut) {
-        labels.clear();
-        for (std::size_t l = 0; l < sample.label_count; ++l) labels.push_back(batch.label(sample, l));
-        cut->add(*sample.metric, labels, sample.value);
-      }
-    }
-    page.parts.push_back(part);
-    if (cut) {
-      page.kept_.push_back(cut);
-      page.order_.push_back(cut.get());
-    } else {
-      page.order_.push_back(&batch);
-    }
-    if (dropped != 0) {
-      s.series_dropped[std::string(unit.entry->name)] += dropped;
-      // Of details the counter tells enough.
-      if (evidence_dropped && s.warned_over_limit.insert(of_host ? std::string() : key_of(*unit.device)).second)
-        log::warn(of_host ? "series limit of the host reached, the rest is left out"
-                          : "series limit of a port reached, the rest is left out",
-                  {{"device", unit.name},
-                   {"collector", unit.entry->name},
-                   {"limit", of_host ? s.config.series_per_host : s.config.series_per_port}});
-    }
-    for (const auto& [port, states] : part->counters) {
-      auto& sum = counters[port];
-      for (std::size_t i = 0; i < kCounterStates; ++i) sum[i] += states[i];
-    }
-  };
-
-  // What shares a limit: the parts of an RDMA device, or those of the host and of all network devices without one. The
-  // last ones lose first: details, before them the network devices, in the order of their collectors.
-  struct Share {
-    const Unit* unit;
-    std::shared_ptr<const Part> part;
-    std::size_t place;  // among the others
-    auto rank() const { return std::tuple(part->least, unit->device->kind == ObjectKind::kNetdev, unit->entry, place); }
-  };
-  std::vector<Share> shares;
-  const auto find_detail_room = [&] {
-    detail_room.clear();
-    if (shares.empty()) return;
-    const std::size_t limit = shares.front().unit->device->kind == ObjectKind::kRdma ? port_limit : host_limit;
-    std::size_t all = 0;
-    for (const Share& share : shares) all += share.part->samples.samples().size();
-    if (all <= limit) return;
-    for (const Share& share : shares) {
-      const SampleBatch& batch = share.part->samples;
-      for (const SampleBatch::Sample& sample : batch.samples()) {
-        std::size_t& room = detail_room.try_emplace(port_of(*share.unit, batch, sample), limit).first->second;
-        if (!is_detail(*share.part, sample) && room != 0) --room;
-      }
-    }
-  };
-  const auto end_label = [&](const std::string& label) {
-    std::sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) { return a.rank() < b.rank(); });
-    find_detail_room();
-    for (const Share& share : shares) add_part(*share.unit, share.part);
-    shares.clear();
-    port_series.clear();
-    end_device(label);
-  };
-  const Unit* previous = nullptr;
-  for (const auto& unit : units) {
-    if (previous != nullptr && previous->label != unit->label) end_label(previous->label);
-    previous = unit.get();
-    if (!s.usable(*unit, oldest, now)) {
-      const double took = unit->started ? seconds(now - *unit->started) : 0;
-      const std::string_view reason = s.late_reason(*unit);
-      say(*unit, false, reason, "no answer within the deadline", took);
-      page.complete = false;
-      continue;
-    }
-    const Run& run = *unit->last;
-    Clock::duration age = unit->entry->cadence == Cadence::kSlow ? now - run.finished : Clock::duration::zero();
-    for (const auto& part : run.output.parts) {
-      shares.push_back({unit.get(), part, shares.size()});
-      // Repeated from an earlier run (a port that is down), or read well before another port of the same run hung.
-      if (now - part->read_at > s.config.share_window + s.config.source_deadline)
-        age = std::max(age, now - part->read_at);
-    }
-    if (unit->entry->cadence == Cadence::kSlow || age > Clock::duration::zero()) {
-      if (detailed || unit->entry->scope == Scope::kHost)
-        own->add(metric::source_age, {unit->entry->name, unit->name}, seconds(age));
-      else
-        oldest_of[unit->entry->name] = std::max(oldest_of[unit->entry->name], age);
-    }
-    if (run.error)
-      say(*unit, false, to_string(run.error->kind), s.text_of(*run.error), seconds(run.took));
-    else
-      say(*unit, true, "", "", seconds(run.took));
-  }
-  if (previous != nullptr) end_label(previous->label);
-
-  for (const auto& [collector, sum] : healthy) {
-    own->add(metric::collector_success, {collector, ""}, 1);
-    own->add(metric::collector_duration, {collector, ""}, sum.second);
-  }
-  for (const auto& [collector, age] : oldest_of) own->add(metric::source_age, {collector, ""}, seconds(age));
-  const bool listing_late =
-      s.inventory_in_flight && (!s.inventory_known || now - s.inventory_started >= s.config.source_deadline);
-  if (s.inventory_error || listing_late) {
-    const std::string reason(s.inventory_error ? to_string(s.inventory_error->kind) : "timeout");
-    own->add(metric::collector_success, {"inventory", ""}, 0);
-    own->add(metric::collector_failure, {"inventory", "", reason}, 1);
-    page.sources.push_back({"inventory", "", false, reason,
-                            s.inventory_error ? s.text_of(*s.inventory_error) : "devices could not be listed in time"});
-    page.complete = false;
-  } else {
-    if (s.netns_mode)
-      own->add(metric::rdma_netns_mode_info, {*s.netns_mode == NetnsMode::kShared ? "shared" : "exclusive"}, 1);
-    own->add(metric::rdma_devices, {}, static_cast<std::uint64_t>(s.devices.size()));
-  }
-  for (const CollectorEntry& entry : s.config.collectors) {
-    const auto dropped = s.series_dropped.find(entry.name);
-    own->add(metric::series_dropped, {entry.name},
-             dropped == s.series_dropped.end() ? std::uint64_t{0} : dropped->second);
-  }
-  std::set<std::pair<std::string, std::string>> told;
-  for (const CallTracker::Call& call : s.host->calls->in_flight(kTellInFlight))
-    if (told.emplace(call.call, call.object).second)
-      own->add(metric::kernel_call_in_flight, {call.call, call.object}, seconds(now - call.since));
-  if (s.sampler && only.empty()) s.sampler->append_to(*own);
-  page.own = own;
-  page.order_.push_back(own.get());
-  return page;
+  Assembly assembly(s, units.size(), oldest);
+  for (const auto& unit : units) assembly.add(*unit);
+  return assembly.finish(Clock::now() < deadline, only.empty());
 }
 
 }  // namespace roce

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,11 +46,40 @@ struct SourceState {
   std::string detail;  // one line for people
 };
 
+// How the sources of a collection stand: thousands, on a host with hundreds of functions. Copies share them until one
+// is changed.
+class SourceStates {
+ public:
+  SourceStates() = default;
+  SourceStates(std::vector<SourceState> states)
+      : states_(std::make_shared<std::vector<SourceState>>(std::move(states))) {}  // NOLINT: is one
+  SourceStates(std::initializer_list<SourceState> states) : SourceStates(std::vector<SourceState>(states)) {}
+
+  auto begin() const { return states_->cbegin(); }
+  auto end() const { return states_->cend(); }
+  std::size_t size() const { return states_->size(); }
+  bool empty() const { return states_->empty(); }
+
+  void reserve(std::size_t count) { own().reserve(count); }
+  void push_back(SourceState state) { own().push_back(std::move(state)); }
+  template <class Predicate>
+  void erase_if(Predicate predicate) {
+    std::erase_if(own(), predicate);
+  }
+
+ private:
+  std::vector<SourceState>& own() {
+    if (states_.use_count() != 1) states_ = std::make_shared<std::vector<SourceState>>(*states_);
+    return *states_;
+  }
+  std::shared_ptr<std::vector<SourceState>> states_ = std::make_shared<std::vector<SourceState>>();
+};
+
 // One collection, ready to be rendered.
 struct Page {
   std::vector<std::shared_ptr<const Part>> parts;  // in device and registry order
   std::shared_ptr<const SampleBatch> own;          // what the engine says of the collection
-  std::vector<SourceState> sources;
+  SourceStates sources;
   std::size_t devices = 0;
   bool complete = true;  // false: something that was asked for is not on it
   bool in_time = true;   // false: the budget ran out first
@@ -84,6 +114,7 @@ class Engine {
 
  private:
   struct State;
+  class Assembly;
   std::shared_ptr<State> state_;
 };
 

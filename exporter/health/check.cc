@@ -111,8 +111,11 @@ std::vector<History::Watched> watched_families() {
   return watched;
 }
 
-CheckContext::CheckContext(const PageView& page, const History* history, const Profile* profile, Verdict& verdict)
+CheckContext::CheckContext(const PageView& page, const History* history, const Profile* profile,
+                           const SourceStates& sources, Verdict& verdict)
     : page_(page), history_(history), profile_(profile), verdict_(verdict) {
+  for (const SourceState& source : sources)
+    if (!source.ok) not_ok_.push_back(&source);
   if (profile_ == nullptr) return;
   for (const Series& series : page_.of(metric::device_info))
     if (auto expectation = expectation_of(*profile_, series.label("device"), series.label("pci_address")))
@@ -124,10 +127,11 @@ void CheckContext::run(const Check& check) {
   noted_ = false;
   if (check.judge != nullptr) check.judge(*this);
   // A source that failed leaves its part of the check open, and says so beside what the rest showed.
-  if (std::all_of(verdict_.sources.begin(), verdict_.sources.end(), [](const SourceState& s) { return s.ok; })) return;
+  if (not_ok_.empty()) return;
   const auto collectors = collectors_of(check);
-  for (const SourceState& source : verdict_.sources) {
-    if (source.ok || !collectors.contains(source.collector)) continue;
+  for (const SourceState* at : not_ok_) {
+    const SourceState& source = *at;
+    if (!collectors.contains(source.collector)) continue;
     // What was found of the whole device leaves nothing open.
     if (!source.device.empty() && reported(source.device)) continue;
     verdict_.not_judged.push_back({std::string(check.id), source.device,
@@ -266,8 +270,7 @@ bool CheckContext::is_representor(const Series& series) const {
 }
 
 bool CheckContext::told_by(std::string_view collector) const {
-  return std::all_of(verdict_.sources.begin(), verdict_.sources.end(),
-                     [&](const SourceState& s) { return s.ok || s.collector != collector; });
+  return std::all_of(not_ok_.begin(), not_ok_.end(), [&](const SourceState* s) { return s->collector != collector; });
 }
 
 bool CheckContext::hides_devices() const {
@@ -401,12 +404,12 @@ Verdict judge(const Page& page, const History* history, const Profile* profile, 
   return judge(PageView(batches), page.sources, page.devices, history, profile, advice);
 }
 
-Verdict judge(const PageView& view, std::vector<SourceState> sources, std::size_t devices, const History* history,
+Verdict judge(const PageView& view, SourceStates sources, std::size_t devices, const History* history,
               const Profile* profile, bool advice) {
   Verdict verdict;
   verdict.sources = std::move(sources);
   verdict.devices = devices;
-  CheckContext context(view, history, profile, verdict);
+  CheckContext context(view, history, profile, verdict.sources, verdict);
   for (const Check& check : all_checks()) {
     if (check.severity == Status::kInfo && !advice) continue;
     context.run(check);

@@ -56,7 +56,9 @@ std::span<const Folklore> all_folklore();
 // What a check works on. Not thread-safe.
 class CheckContext {
  public:
-  CheckContext(const PageView& page, const History* history, const Profile* profile, Verdict& verdict);
+  // Findings go into the verdict; `sources` stay as they are meanwhile.
+  CheckContext(const PageView& page, const History* history, const Profile* profile, const SourceStates& sources,
+               Verdict& verdict);
 
   const PageView& page() const { return page_; }
   const Profile* profile() const { return profile_; }
@@ -105,6 +107,7 @@ class CheckContext {
   const History* history_;
   const Profile* profile_;
   Verdict& verdict_;
+  std::vector<const SourceState*> not_ok_;  // few, where a host has thousands of sources
   const Check* check_ = nullptr;
   bool second_sample_ = true;
   bool noted_ = false;             // of the running check
@@ -148,7 +151,7 @@ std::string seconds_text(double seconds);  // "10 s", "for ever" for +Inf
 Verdict judge(const Page& page, const History* history = nullptr, const Profile* profile = nullptr,
               bool advice = false);
 // The same for a view of any samples; `sources` and `devices` are the verdict's.
-Verdict judge(const PageView& view, std::vector<SourceState> sources, std::size_t devices, const History* history,
+Verdict judge(const PageView& view, SourceStates sources, std::size_t devices, const History* history,
               const Profile* profile, bool advice);
 
 }  // namespace roce

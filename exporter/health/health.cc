@@ -51,30 +51,33 @@ void Health::set_profile(std::shared_ptr<const Profile> profile) {
   last_.reset();
 }
 
-Verdict Health::judge_locked(const Page& page, const PageView& view, bool advice, Clock::time_point now) {
+std::shared_ptr<const Verdict> Health::judge_locked(const Page& page, const PageView& view, bool advice,
+                                                    Clock::time_point now) {
   history_.record(view, now);
-  Verdict verdict = roce::judge(view, page.sources, page.devices, &history_, profile_.get(), advice);
+  auto out = std::make_shared<Verdict>();
+  Verdict& verdict = *out;
+  verdict = roce::judge(view, page.sources, page.devices, &history_, profile_.get(), advice);
   const auto unix_time = static_cast<std::int64_t>(std::time(nullptr));
   if (profile_) apply_waivers(verdict, *profile_, unix_time);
   conclude(verdict);
   since_.stamp(verdict, unix_time, history_.active_ports());
   if (!advice) {
-    last_ = verdict;
+    last_ = out;
     judged_ = now;
   }
-  return verdict;
+  return out;
 }
 
 Verdict Health::judge(const Page& page, bool advice, Clock::time_point now) {
   const auto batches = page.batches();
   const PageView view(batches);
   const std::lock_guard lock(mutex_);
-  return judge_locked(page, view, advice, now);
+  return *judge_locked(page, view, advice, now);
 }
 
-std::optional<Verdict> Health::recent(std::chrono::milliseconds age, Clock::time_point now) const {
+std::shared_ptr<const Verdict> Health::recent(std::chrono::milliseconds age, Clock::time_point now) const {
   const std::lock_guard lock(mutex_);
-  if (!last_ || now - judged_ > age) return std::nullopt;
+  if (now - judged_ > age) return nullptr;
   return last_;
 }
 
@@ -82,17 +85,16 @@ void Health::add_metrics(const Page& page, SampleBatch& out) {
   const auto batches = page.batches();
   const PageView view(batches);
   const std::lock_guard lock(mutex_);
-  Verdict verdict = judge_locked(page, view, false, Clock::now());
+  const auto verdict = judge_locked(page, view, false, Clock::now());
   for (const Kind& kind : kKinds) {
-    const auto n = std::count_if(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& f) {
+    const auto n = std::count_if(verdict->findings.begin(), verdict->findings.end(), [&](const Finding& f) {
       return f.finding_class == kind.finding_class && f.severity == kind.severity;
     });
     out.add(metric::health_findings, {kind.finding_class, to_string(kind.severity)}, static_cast<std::uint64_t>(n));
   }
   Verdict ignored;
-  ignored.sources = std::move(verdict.sources);  // thousands on a host with hundreds of functions
   ignored.devices = page.devices;
-  const CheckContext context(view, &history_, profile_.get(), ignored);
+  const CheckContext context(view, &history_, profile_.get(), verdict->sources, ignored);
   for (const Series& info : view.of(metric::device_info)) {
     const std::string role = context.role_of(info.label("device"));
     out.add(metric::device_role_info, {info.label("device"), role.empty() ? "undeclared" : std::string_view(role)}, 1);

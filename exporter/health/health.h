@@ -30,20 +30,21 @@ class Health {
   // Judges a whole page, as of now, and remembers it. `advice` adds the checks that only advise.
   Verdict judge(const Page& page, bool advice = false, Clock::time_point now = Clock::now());
 
-  // The last verdict, if it is at most that old.
-  std::optional<Verdict> recent(std::chrono::milliseconds age, Clock::time_point now = Clock::now()) const;
+  // The last verdict, if it is at most that old; else null.
+  std::shared_ptr<const Verdict> recent(std::chrono::milliseconds age, Clock::time_point now = Clock::now()) const;
 
   // Judges the page and adds what metrics tell of it: findings, roles, expectations.
   void add_metrics(const Page& page, SampleBatch& out);
 
  private:
-  Verdict judge_locked(const Page& page, const PageView& view, bool advice, Clock::time_point now);
+  std::shared_ptr<const Verdict> judge_locked(const Page& page, const PageView& view, bool advice,
+                                              Clock::time_point now);
 
   mutable std::mutex mutex_;
   std::shared_ptr<const Profile> profile_;
   History history_;
   SinceStore since_;
-  std::optional<Verdict> last_;
+  std::shared_ptr<const Verdict> last_;
   Clock::time_point judged_;
   std::uint64_t dropped_ = 0;
 };

@@ -2,11 +2,14 @@
 #include "exporter/health/page_view.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "exporter/catalog/catalog.h"
 
 namespace roce {
 namespace {
+
+constexpr auto kForgetting = std::chrono::seconds(60);
 
 // Position of a name in a comma-separated list; npos where it is not in it.
 std::size_t position(std::string_view list, std::string_view name) {
@@ -25,14 +28,10 @@ std::string_view Series::label(std::string_view name) const {
   return at == std::string_view::npos ? std::string_view() : batch_->label(*sample_, at);
 }
 
-std::string Series::key() const {
-  std::string out;
-  out.reserve(128);  // more than most take: one allocation
-  out += metric().name;
-  for (std::size_t i = 0; i < sample_->label_count; ++i) {
-    out += '\0';
-    out += batch_->label(*sample_, i);
-  }
+std::uint64_t Series::labels_hash() const {
+  std::uint64_t out = 0;
+  for (std::size_t i = 0; i < sample_->label_count; ++i)
+    out = (out ^ std::hash<std::string_view>{}(batch_->label(*sample_, i))) * 0x9E3779B97F4A7C15U + i + 1;
   return out;
 }
 
@@ -98,54 +97,69 @@ void History::remember_active(const std::set<std::string>& ports) {
 void History::record(const PageView& page, Clock::time_point now) {
   for (const Series& state : page.of(metric::port_state))
     if (state.value() >= kActive && active_ports_.size() < kMaxActivePorts) active_ports_.insert(port_key(page, state));
-  std::erase_if(series_, [&](const auto& entry) { return now - entry.second.back().time > kKept; });
+  if (now - forgot_ >= kForgetting) {
+    forgot_ = now;
+    std::erase_if(series_, [&](const auto& entry) { return now - entry.second.back().time > kKept; });
+  }
   for (const Watched& watched : watched_) {
     for (const Series& series : page.of(*watched.metric)) {
       if (!watched.label.empty() && series.label(watched.label) != watched.value) continue;
-      std::string key = series.key();
+      const Key key = key_of(series);
       auto at = series_.find(key);
       if (at == series_.end()) {
         if (series_.size() >= kMaxSeries) continue;
-        at = series_.emplace(std::move(key), Points()).first;
+        at = series_.emplace(key, Points()).first;
       }
       Points& points = at->second;
-      // The last point slides along until it is far enough from the one before it.
-      if (points.size() >= 2 && points.back().time - points[points.size() - 2].time < kSpacing) points.pop_back();
-      points.push_back({now, series.value()});
-      while (points.size() > kMaxPoints || now - points.front().time > kKept) points.erase(points.begin());
+      if (!points.empty() && now - points.back().time > kKept) points.clear();  // gone, and come again
+      const Point point{now, series.value()};
+      // The last point slides along while the value stands still, and until it is far enough from the one before it.
+      if (points.size() >= 2) {
+        const Point& before = points[points.size() - 2];
+        const bool still = before.value == points.back().value && point.value == before.value;
+        if (still || points.back().time - before.time < kSpacing) points.pop_back();
+      }
+      points.push_back(point);
+      while (points.size() > kMaxPoints || (points.size() > 1 && now - points[1].time > kKept))
+        points.erase(points.begin());
     }
   }
 }
 
-std::optional<std::pair<History::Points::const_iterator, History::Points::const_iterator>> History::window(
-    const Series& series, std::chrono::seconds span) const {
-  const auto at = series_.find(series.key());
+std::optional<History::Window> History::window(const Series& series, std::chrono::seconds span) const {
+  const auto at = series_.find(key_of(series));
   if (at == series_.end()) return std::nullopt;
   const Points& points = at->second;
   const auto last = std::prev(points.end());
   // The youngest value that is as old as the span, unless it is far older; else the oldest within the span.
   auto first = points.begin();
   while (std::next(first) != points.end() && last->time - std::next(first)->time >= span) ++first;
-  if (last->time - first->time > 2 * span && std::next(first) != last) ++first;
-  if (first == last || last->time - first->time < std::chrono::seconds(1)) return std::nullopt;
-  return std::pair(first, points.end());
+  auto since = first->time;
+  if (first != last && last->time - since > span) {
+    if (first->value == std::next(first)->value)
+      since = last->time - span;  // it stood still from its point to the next
+    else if (last->time - since > 2 * span && std::next(first) != last)
+      since = (++first)->time;
+  }
+  if (first == last || last->time - since < std::chrono::seconds(1)) return std::nullopt;
+  return Window{first, points.end(), since};
 }
 
 std::optional<History::Growth> History::growth(const Series& series, std::chrono::seconds span) const {
   const auto range = window(series, span);
   if (!range) return std::nullopt;
   Growth out;
-  for (auto at = std::next(range->first); at != range->second; ++at)
+  for (auto at = std::next(range->begin); at != range->end; ++at)
     out.increase += std::max(0.0, at->value - std::prev(at)->value);
-  out.seconds = std::chrono::duration<double>(std::prev(range->second)->time - range->first->time).count();
+  out.seconds = std::chrono::duration<double>(std::prev(range->end)->time - range->since).count();
   return out;
 }
 
 std::optional<double> History::least(const Series& series, std::chrono::seconds span) const {
   const auto range = window(series, span);
   if (!range) return std::nullopt;
-  double out = range->first->value;
-  for (auto at = range->first; at != range->second; ++at) out = std::min(out, at->value);
+  double out = range->begin->value;
+  for (auto at = range->begin; at != range->end; ++at) out = std::min(out, at->value);
   return out;
 }
 

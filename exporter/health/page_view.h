@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -30,8 +31,8 @@ class Series {
   std::string_view label(std::string_view name) const;
   double value() const { return sample_->value.as_double(); }
   const MetricDesc& metric() const { return *sample_->metric; }
-  // Tells the series from all others: name and label values.
-  std::string key() const;
+  // A hash of the label values; with the metric it tells the series from all others.
+  std::uint64_t labels_hash() const;
 
  private:
   const SampleBatch* batch_;
@@ -65,8 +66,9 @@ class PageView {
 // Names a port so that another card under its name is another port: device, PCI address, port.
 std::string port_key(const PageView& page, const Series& port);
 
-// Values of the families that checks watch, thinned out to one in twenty seconds and kept for ten minutes. Bounded in
-// series and points; what is beyond is not watched. Not thread-safe.
+// Values of the families that checks watch, thinned out to one in twenty seconds and kept for ten minutes; of a value
+// that stands still, only when it came and when it was seen last. Bounded in series and points; what is beyond is not
+// watched. Not thread-safe.
 class History {
  public:
   using Clock = std::chrono::steady_clock;
@@ -111,11 +113,31 @@ class History {
     double value;
   };
   using Points = std::vector<Point>;
-  std::optional<std::pair<Points::const_iterator, Points::const_iterator>> window(const Series& series,
-                                                                                  std::chrono::seconds span) const;
+  // Texts of thousands of series would take more memory than their values: sixty-four bits of a hash name one among
+  // those of its metric.
+  struct Key {
+    const MetricDesc* metric;
+    std::uint64_t labels;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const {
+      return key.labels ^ (reinterpret_cast<std::uintptr_t>(key.metric) * 0x9E3779B97F4A7C15U);
+    }
+  };
+  static Key key_of(const Series& series) { return {&series.metric(), series.labels_hash()}; }
+
+  // The points of the span, and when it begins: within a value that stood still there is no point of its own.
+  struct Window {
+    Points::const_iterator begin;
+    Points::const_iterator end;
+    Clock::time_point since;
+  };
+  std::optional<Window> window(const Series& series, std::chrono::seconds span) const;
 
   std::vector<Watched> watched_;
-  std::unordered_map<std::string, Points> series_;
+  std::unordered_map<Key, Points, KeyHash> series_;
+  Clock::time_point forgot_{};  // when those that no page shows any more were last taken out
   std::set<std::string> active_ports_;
 };
 

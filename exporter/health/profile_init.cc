@@ -281,7 +281,7 @@ WrittenProfile write_profile(const Page& page, const Verdict& verdict, std::stri
   const auto batches = page.batches();
   const PageView view(batches);
   Verdict ignored;
-  const CheckContext context(view, nullptr, nullptr, ignored);
+  const CheckContext context(view, nullptr, nullptr, ignored.sources, ignored);
   return Writer(view, context, verdict).run(host_name);
 }
 

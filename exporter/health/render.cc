@@ -157,7 +157,7 @@ void apply_filter(Verdict& verdict, const VerdictFilter& filter) {
     return !listed(filter.checks, f.id) || !listed(filter.classes, f.finding_class) ||
            !names_one(f.object, filter.devices);
   });
-  std::erase_if(verdict.sources, [&](const SourceState& s) {
+  verdict.sources.erase_if([&](const SourceState& s) {
     return !s.device.empty() && !filter.devices.empty() && !listed(filter.devices, s.device);
   });
   std::erase_if(verdict.waived,

@@ -51,7 +51,7 @@ struct NotJudged {
 struct Verdict {
   Status status = Status::kOk;
   std::vector<Finding> findings;  // worst first
-  std::vector<SourceState> sources;
+  SourceStates sources;
   std::vector<Waived> waived;
   std::vector<NotJudged> not_judged;
   std::vector<std::string> names;     // of devices, netdevs and controllers that the page tells of

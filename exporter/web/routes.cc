@@ -71,12 +71,12 @@ Response answer_health(RouteContext& context, const Request& request) {
 Response answer_status(RouteContext& context, const Request& request) {
   return limited(context, [&] {
     auto latest = context.board.latest();
-    std::optional<Verdict> verdict;
+    std::shared_ptr<const Verdict> verdict;
     if (!latest)
       latest = context.board.put(context.engine->collect(kDefaultBudget), false);
     else if (context.health != nullptr)
       verdict = context.health->recent(kStaleVerdict);
-    if (!verdict) verdict = verdict_on(context, *latest->page);
+    if (!verdict) verdict = std::make_shared<Verdict>(verdict_on(context, *latest->page));
     const auto batches = latest->page->batches();
     const StatusPage status{.batches = batches,
                             .verdict = *verdict,

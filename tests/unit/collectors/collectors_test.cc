@@ -395,5 +395,20 @@ TEST(RegistryTest, NamesAreUniqueAndCreateWorks) {
   }
 }
 
+TEST_F(CollectorsTest, ADirectoryThatIsOnItsWayIsReadOneThatIsNotThereIsLeftAlone) {
+  CounterFiles late(tree_.path("late"));
+  ASSERT_TRUE(late.list());
+  EXPECT_FALSE(late.present());
+  tree_.write("late/a", "1\n");
+  ASSERT_TRUE(late.list());
+  ASSERT_EQ(late.read().size(), 1U);
+
+  CounterFiles never(tree_.path("never"));
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(never.list());
+  tree_.write("never/a", "1\n");
+  ASSERT_TRUE(never.list());
+  EXPECT_FALSE(never.present());  // for a minute
+}
+
 }  // namespace
 }  // namespace roce

@@ -868,6 +868,34 @@ TEST(HistoryTest, LooksBackOverTheSpanAndNotFurther) {
   EXPECT_TRUE(bench.judge().findings.empty());
 }
 
+TEST(HistoryTest, WhatStoodStillAndMovesCountsFromTheSpansBegin) {
+  Bench bench;
+  const std::string series = "roce_port_symbol_errors_total" + kPort;
+  for (int i = 0; i < 40; ++i) bench.page({series + "7"}, 15);
+  bench.page({series + "9"}, 15);
+  const SampleBatch* const batches[] = {&bench.batch()};
+  const PageView view(batches);
+  const Series& now = view.of(metric::port_symbol_errors)[0];
+  for (const int span : {60, 180, 600}) {
+    const auto growth = bench.history().growth(now, std::chrono::seconds(span));
+    ASSERT_TRUE(growth);
+    EXPECT_EQ(growth->increase, 2);
+    EXPECT_EQ(growth->seconds, span);
+  }
+  EXPECT_EQ(bench.history().least(now, std::chrono::seconds(60)), 7);
+}
+
+TEST(HistoryTest, WhatWasAwayForLongBeginsAnew) {
+  Bench bench;
+  const std::string series = "roce_port_symbol_errors_total" + kPort;
+  bench.page({series + "7"});
+  bench.page({series + "7"}, 30);
+  bench.page({series + "900"}, 3600);
+  const SampleBatch* const batches[] = {&bench.batch()};
+  const PageView view(batches);
+  EXPECT_FALSE(bench.history().growth(view.of(metric::port_symbol_errors)[0], std::chrono::seconds(600)));
+}
+
 TEST(HistoryTest, KeepsTenMinutesInBoundedMemoryHoweverOftenItIsAsked) {
   Bench bench;
   const std::string series = "roce_netdev_carrier_down_total" + kNet;

@@ -421,7 +421,7 @@ std::pair<std::string, std::string> ports_of(const std::string& device, const st
   const PageView view(batches);
   Verdict ignored;
   ignored.sources = bench.sources;
-  for (const Expectation& e : compare(CheckContext(view, nullptr, &*profile, ignored), *profile))
+  for (const Expectation& e : compare(CheckContext(view, nullptr, &*profile, ignored.sources, ignored), *profile))
     if (e.check == "port-down" && e.met) out.second += e.object.substr(7) + (*e.met ? ":1 " : ":0 ");
   return out;
 }
