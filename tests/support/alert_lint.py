@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be said of rules and runbooks by reading them: names against the catalog, labels, texts, habits that hurt."""
+import functools
 import os
 import re
 
@@ -31,6 +32,20 @@ def catalog():
                     for m in re.finditer(r'^ROCE_METRIC\(\w+,\s*"(\w+)",\s*k\w+,\s*"[^"]*",\s*"([^"]*(?:"\s*"[^"]*)*)"', f.read(), re.M):
                         found[m.group(1)] = set(filter(None, re.sub(r'"\s*"', "", m.group(2)).split(",")))
     found.update(prober_catalog())
+    return found
+
+
+@functools.cache
+def details():
+    """Metrics that are the first to be left out where a port has more series than allowed."""
+    found = set()
+    for folder, _, files in os.walk(os.path.join(ROOT, "exporter", "catalog")):
+        for file in files:
+            if file.endswith(".def"):
+                with open(os.path.join(folder, file), encoding="utf-8") as f:
+                    for entry in f.read().split("\nROCE_METRIC(")[1:]:
+                        if re.search(r",\s*kDetail\)\n", entry.split("\n\n")[0] + "\n"):
+                            found.add(re.search(r'"(\w+)"', entry).group(1))
     return found
 
 

@@ -158,6 +158,7 @@ def lint_query(panel, target, known, recorded):
     bad += [f"legend names {label}, which the query has not" for label in re.findall(r"\{\{(\w+)\}\}", legend) if label not in labels]
     if panel["type"] in ("timeseries", "bargauge") and not legend:
         bad.append("has no legend")
+    bad += [f"{name} is a detail, the first to be left out at a limit of series" for name in sorted(alert_lint.details()) if re.search(rf"\b{name}\b", expr)]
     return bad
 
 
@@ -305,6 +306,7 @@ def check_seeded():
         ("which grows with the time range", target("Stopped by PFC now", "2m", "$__rate_interval")),
         ("topk in a graph", on("FEC", lambda p: p["targets"][0].update(expr="topk(3, " + p["targets"][0]["expr"] + ")"))),
         ("legend names lane", on("FEC", lambda p: p["targets"][0].update(legendFormat="{{lane}}"))),
+        ("is a detail", target("FEC", "roce_fec_blocks_total", "roce_cm_messages_total")),
         ("two queries have one legend", on("RDMA traffic", lambda p: p["targets"][0].update(legendFormat="sent"))),
         ("groups by lane", on("FEC", lambda p: p["targets"][0].update(expr="sum by (lane) (" + p["targets"][0]["expr"] + ")"))),
         ("its unit is events", on("FEC", lambda p: p["fieldConfig"]["defaults"].update(unit="events/s"))),
