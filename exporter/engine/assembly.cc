@@ -73,6 +73,7 @@ Page Engine::Assembly::finish(bool in_time, bool whole) {
     own_->add(metric::series_dropped, {entry.name},
               dropped == state_.series_dropped.end() ? std::uint64_t{0} : dropped->second);
   }
+  own_->add(metric::evidence_series_dropped, {}, state_.evidence_dropped);
   std::set<std::pair<std::string, std::string>> told;
   for (const CallTracker::Call& call : state_.host->calls->in_flight(kTellInFlight))
     if (told.emplace(call.call, call.object).second)
@@ -123,7 +124,8 @@ void Engine::Assembly::end_shares() {
     page_.order_.push_back(limited[i].cut ? limited[i].cut.get() : &part->samples);
     if (limited[i].cut) page_.kept_.push_back(limited[i].cut);
     if (limited[i].dropped != 0) state_.series_dropped[std::string(unit->entry->name)] += limited[i].dropped;
-    if (limited[i].evidence_dropped) warn_of_limit(*unit);  // of details the counter tells enough
+    state_.evidence_dropped += limited[i].evidence_dropped;
+    if (limited[i].evidence_dropped != 0) warn_of_limit(*unit);  // of details the counter tells enough
     for (const auto& [port, states] : part->counters) {
       auto& sum = counters_[port];
       for (std::size_t state = 0; state < kCounterStates; ++state) sum[state] += states[state];
@@ -166,7 +168,7 @@ SeriesLimits Engine::Assembly::limits(bool of_rdma_device) const {
 void Engine::Assembly::warn_of_limit(const Unit& unit) {
   const bool of_host = unit.device->kind != ObjectKind::kRdma;
   if (!state_.warned_over_limit.insert(of_host ? std::string() : key_of(*unit.device)).second) return;
-  log::warn(of_host ? "series limit of the host reached, the rest is left out"
+  log::warn(of_host ? "series limit of the host or of one of its network devices reached, the rest is left out"
                     : "series limit of a port reached, the rest is left out",
             {{"device", unit.name},
              {"collector", unit.entry->name},

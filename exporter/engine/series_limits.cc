@@ -24,13 +24,18 @@ void copy(const SampleBatch& from, const SampleBatch::Sample& sample, SampleBatc
   to.add(*sample.metric, labels, sample.value);
 }
 
-// How many details each port, or the host, has room for beside its evidence.
-Counts room_for_details(std::span<const LimitedPart> parts, std::size_t limit) {
+// How many details each port or network device, or the host, has room for beside its evidence.
+Counts room_for_details(std::span<const LimitedPart> parts, const SeriesLimits& limits) {
   Counts room;
+  const auto take = [&](std::string_view object, std::size_t limit, bool detail) {
+    std::size_t& left = room.try_emplace(object, limit).first->second;
+    if (!detail && left != 0) --left;
+  };
   for (const LimitedPart& of : parts)
     for (const SampleBatch::Sample& sample : of.part->samples.samples()) {
-      std::size_t& left = room.try_emplace(port_of(of, sample), limit).first->second;
-      if (!is_detail(*of.part, sample) && left != 0) --left;
+      const bool detail = is_detail(*of.part, sample);
+      take(port_of(of, sample), limits.together, detail);
+      if (!of.netdev.empty()) take(of.netdev, limits.per_netdev, detail);
     }
   return room;
 }
@@ -39,6 +44,7 @@ LimitedSeries limit_part(const LimitedPart& of, const SeriesLimits& limits, Coun
   LimitedSeries out;
   const SampleBatch& batch = of.part->samples;
   std::size_t* const of_netdev = of.netdev.empty() ? nullptr : &used[of.netdev];
+  std::size_t* const netdev_details_left = of.netdev.empty() ? nullptr : &room[of.netdev];
   std::vector<const SampleBatch::Sample*> kept;
   kept.reserve(batch.samples().size());
   for (const SampleBatch::Sample& sample : batch.samples()) {
@@ -47,12 +53,15 @@ LimitedSeries limit_part(const LimitedPart& of, const SeriesLimits& limits, Coun
     const bool detail = is_detail(*of.part, sample);
     std::size_t& details_left = room[port];
     if (of_port >= limits.together || (of_netdev != nullptr && *of_netdev >= limits.per_netdev) ||
-        (detail && details_left == 0)) {
+        (detail && (details_left == 0 || (netdev_details_left != nullptr && *netdev_details_left == 0)))) {
       ++out.dropped;
-      out.evidence_dropped = out.evidence_dropped || !detail;
+      if (!detail) ++out.evidence_dropped;
       continue;
     }
-    if (detail) --details_left;
+    if (detail) {
+      --details_left;
+      if (netdev_details_left != nullptr) --*netdev_details_left;
+    }
     ++of_port;
     if (of_netdev != nullptr) ++*of_netdev;
     kept.push_back(&sample);
@@ -76,7 +85,7 @@ std::vector<LimitedSeries> apply_limits(std::span<const LimitedPart> parts, cons
     return out;
   }
   Counts used;
-  Counts room = room_for_details(parts, limits.together);
+  Counts room = room_for_details(parts, limits);
   for (const LimitedPart& of : parts) out.push_back(limit_part(of, limits, used, room));
   return out;
 }

@@ -30,7 +30,7 @@ struct LimitedPart {
 struct LimitedSeries {
   std::shared_ptr<const SampleBatch> cut;  // what is left; null: all of it
   std::size_t dropped = 0;
-  bool evidence_dropped = false;  // not only details (Weight::kDetail)
+  std::size_t evidence_dropped = 0;  // of them, those that are no details (Weight::kDetail)
 };
 
 // Parts in order of importance: details go first, of the rest the last.

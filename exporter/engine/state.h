@@ -77,6 +77,7 @@ struct Engine::State {
 
   std::map<std::string, DeviceUnits> units;  // by key_of
   std::map<std::string, std::uint64_t, std::less<>> series_dropped;
+  std::uint64_t evidence_dropped = 0;
   std::uint64_t collections = 0;
   std::set<std::string> warned_over_limit;
 

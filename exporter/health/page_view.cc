@@ -113,11 +113,13 @@ void History::record(const PageView& page, Clock::time_point now) {
       Points& points = at->second;
       if (!points.empty() && now - points.back().time > kKept) points.clear();  // gone, and come again
       const Point point{now, series.value()};
-      // The last point slides along while the value stands still, and until it is far enough from the one before it.
+      // The last point slides along while the value stands still, and until it is far enough from the one before it;
+      // not where a counter began again, which is where its growth is counted from.
       if (points.size() >= 2) {
         const Point& before = points[points.size() - 2];
         const bool still = before.value == points.back().value && point.value == before.value;
-        if (still || points.back().time - before.time < kSpacing) points.pop_back();
+        const bool near = points.back().time - before.time < kSpacing && points.back().value >= before.value;
+        if (still || near) points.pop_back();
       }
       points.push_back(point);
       while (points.size() > kMaxPoints || (points.size() > 1 && now - points[1].time > kKept))

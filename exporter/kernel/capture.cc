@@ -607,6 +607,7 @@ class Capturer {
 
   // Drop-ins are called what their owner likes: each gets a number, which keeps their order.
   Result<void> drop_ins() {
+    if (!host_.live && host_.rootfs == "/") return {};  // the settings of this machine, not of the tree's
     const std::string root = source("root");
     const auto files = manager_drop_ins(host_.rootfs);
     const std::size_t width = std::to_string(files.size()).size();

@@ -213,6 +213,7 @@ def host_series(f, target, host):
     c(target, "roce_exporter_scrape_budget_exceeded_total", 0, bad(1 / 60))
     c(target, "roce_exporter_scrapes_rejected_total", 0, bad(0.02))
     c(target, "roce_series_dropped_total", 0, bad(2), collector="cm_messages")
+    c(target, "roce_evidence_series_dropped_total", 0, bad(1))
     g(target, "roce_config_last_reload_successful", 1, bad(0))
     g(target, "roce_web_certificate_not_after_timestamp_seconds", END + 86400 * 90, END + 86400 * 3 if sick else None)
     g(target, "roce_exporter_build_info", 1, version="1.0.0", revision="abc1234", compiler="gcc 12.2")

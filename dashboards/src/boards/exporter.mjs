@@ -177,8 +177,8 @@ export default () =>
         graph({
           title: 'Series on pages',
           w: 8,
-          tells: 'Series of the largest page and of the mean, and series left out at a limit within each step.',
-          bad: 'any that is left out.',
+          tells: 'Series of the largest page and of the mean, and series left out at a limit within each step, and how many of them are needed.',
+          bad: 'any that is left out and needed; details are left out where a driver has every counter.',
           empty: NO_EXPORTER,
           next: 'switch off what is not needed: per-queue or raw statistics, devices.',
           unit: 'short', decimals: 0,
@@ -186,6 +186,7 @@ export default () =>
             { expr: `max(scrape_samples_scraped{${EXPORTERS}})`, legend: 'largest page' },
             { expr: `avg(scrape_samples_scraped{${EXPORTERS}})`, legend: 'mean page' },
             { expr: `sum by (collector) (${grownBy(`roce_series_dropped_total{${EXPORTERS}}`)})`, legend: 'left out: {{collector}}' },
+            { expr: `sum(${grownBy(`roce_evidence_series_dropped_total{${EXPORTERS}}`)})`, legend: 'left out and needed' },
           ],
           links: [runbook('RoceSeriesDropped')],
         }),

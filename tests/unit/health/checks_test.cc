@@ -922,6 +922,22 @@ TEST(HistoryTest, APortThatWasActiveIsRememberedUntilAnotherCardHasItsName) {
   EXPECT_TRUE(bench.judge().findings.empty());
 }
 
+TEST(HistoryTest, WhatComesRightAfterARestartCountsHoweverOftenItIsAsked) {
+  for (const int interval : {1, 7, 15, 30}) {
+    Bench bench;
+    const std::string series = "roce_port_symbol_errors_total" + kPort;
+    for (int i = 0; i < 30; ++i) bench.page({series + "500"}, interval);
+    bench.page({series + "0"}, interval);
+    for (int i = 0; i < 3; ++i) bench.page({series + "12"}, interval);
+    const SampleBatch* const batches[] = {&bench.batch()};
+    const PageView view(batches);
+    const auto growth =
+        bench.history().growth(view.of(metric::port_symbol_errors)[0], std::chrono::seconds(10 * interval));
+    ASSERT_TRUE(growth) << interval;
+    EXPECT_EQ(growth->increase, 12) << interval;
+  }
+}
+
 TEST(HistoryTest, AnIncreaseBeforeARestartCounts) {
   Bench bench;
   const std::string series = "roce_port_symbol_errors_total" + kPort;
