@@ -696,9 +696,9 @@ void EchoProber::on_loopback(const Packet& packet, std::span<const std::uint8_t>
 
 bool EchoProber::on_received(const Completion& completion, std::uint64_t polled) {
   bool reply = false;
-  if (completion.status == kWorkSuccess && completion.bytes >= kGrhBytes) {
-    const auto slot = queue_->receive_slot(completion.slot);
-    const auto bytes = slot.subspan(kGrhBytes, std::min<std::size_t>(completion.bytes, slot.size()) - kGrhBytes);
+  const auto slot = queue_->receive_slot(completion.slot);
+  if (completion.status == kWorkSuccess && completion.bytes >= kGrhBytes && completion.bytes <= slot.size()) {
+    const auto bytes = slot.subspan(kGrhBytes, completion.bytes - kGrhBytes);
     Packet packet;
     if (read_packet(bytes, packet) == PacketFault::kNone) {
       const auto header = completion.grh ? read_header(slot.first(kGrhBytes)) : std::nullopt;

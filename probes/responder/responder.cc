@@ -245,7 +245,8 @@ void Responder::on_request(const Completion& completion, std::uint64_t polled) {
   const auto slot = queue_->receive_slot(completion.slot);
   const auto bytes = slot.subspan(kGrhBytes, std::min<std::size_t>(completion.bytes, slot.size()) - kGrhBytes);
   Request request;
-  if (read_packet(bytes, request.packet) != PacketFault::kNone || request.packet.kind != PacketKind::kRequest) {
+  if (completion.bytes > slot.size() || read_packet(bytes, request.packet) != PacketFault::kNone ||
+      request.packet.kind != PacketKind::kRequest) {
     record_.rejected_malformed.add();
     return;
   }

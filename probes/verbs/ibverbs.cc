@@ -231,7 +231,8 @@ class IbDatagramQueue final : public DatagramQueue {
         device_(std::move(device)),
         receive_bytes_((kGrhBytes + spec.slot_bytes + 63) / 64 * 64),
         send_bytes_((spec.slot_bytes + 63) / 64 * 64),
-        pages_(std::size_t{receive_bytes_} * spec.receive_slots + std::size_t{send_bytes_} * spec.send_slots) {}
+        slots_bytes_(std::size_t{receive_bytes_} * spec.receive_slots + std::size_t{send_bytes_} * spec.send_slots),
+        pages_(slots_bytes_ + kSinkBytes) {}
 
   ~IbDatagramQueue() override {
     qp_.reset();
@@ -260,7 +261,7 @@ class IbDatagramQueue final : public DatagramQueue {
     init.cap.max_send_wr = spec_.send_slots;
     init.cap.max_recv_wr = spec_.receive_slots;
     init.cap.max_send_sge = 1;
-    init.cap.max_recv_sge = 1;
+    init.cap.max_recv_sge = 2;
     init.cap.max_inline_data = 128;
     errno = 0;
     qp_.reset(ibv_create_qp(pd, &init));
@@ -311,14 +312,16 @@ class IbDatagramQueue final : public DatagramQueue {
   }
 
   int post_receive(std::uint32_t slot) override {
-    ibv_sge sge{};
-    sge.addr = reinterpret_cast<std::uintptr_t>(pages_.data() + std::size_t{receive_bytes_} * slot);
-    sge.length = static_cast<std::uint32_t>(kGrhBytes) + spec_.slot_bytes;
-    sge.lkey = mr_->lkey;
+    std::array<ibv_sge, 2> parts{};
+    parts[0].addr = reinterpret_cast<std::uintptr_t>(pages_.data() + std::size_t{receive_bytes_} * slot);
+    parts[0].length = static_cast<std::uint32_t>(kGrhBytes) + spec_.slot_bytes;
+    parts[1].addr = reinterpret_cast<std::uintptr_t>(pages_.data() + slots_bytes_);
+    parts[1].length = kSinkBytes;
+    parts[0].lkey = parts[1].lkey = mr_->lkey;
     ibv_recv_wr request{};
     request.wr_id = CompletionQueue::make_id(cq_.generation, slot, true);
-    request.sg_list = &sge;
-    request.num_sge = 1;
+    request.sg_list = parts.data();
+    request.num_sge = static_cast<int>(parts.size());
     ibv_recv_wr* bad = nullptr;
     return ibv_post_recv(qp_.get(), &request, &bad);
   }
@@ -348,6 +351,11 @@ class IbDatagramQueue final : public DatagramQueue {
   }
 
  private:
+  // A datagram that is longer than what was posted for it takes the queue pair into its error state: one stranger's
+  // packet would silence it until it is repaired. What is too long goes on into a place that all slots share and nobody
+  // reads; it is longer than any Ethernet frame.
+  static constexpr std::uint32_t kSinkBytes = 16384;
+
   Result<void> bring_up() {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
@@ -373,6 +381,7 @@ class IbDatagramQueue final : public DatagramQueue {
   QueueSpec spec_;
   std::string device_;
   std::uint32_t receive_bytes_, send_bytes_;
+  std::size_t slots_bytes_;  // the sink is after them
   Pages pages_;
   Handle<ibv_mr> mr_;
   Handle<ibv_comp_channel> channel_;

@@ -104,6 +104,7 @@ class DatagramQueue {
   // 0, or an errno. A completion with this slot follows each 0.
   virtual int post_send(std::uint32_t slot, std::size_t bytes, const Address& to, std::uint32_t qpn, std::uint32_t qkey,
                         bool solicited) = 0;
+  // A datagram longer than the slot completes too: with its whole length, and its beginning in the slot.
   virtual int post_receive(std::uint32_t slot) = 0;
   // How many completions were stored, or a negative errno: -EBUSY means "later", anything else "broken".
   virtual int poll(std::span<Completion> out) = 0;

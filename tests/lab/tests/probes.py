@@ -19,6 +19,7 @@ PROGRAM = "/run/roce/roce_prober"
 CONFIG = "--config.file=/run/roce-prober/prober.yml"
 CLASSES = ("storage", "best_effort")
 STORAGE_DSCP = 26
+REASONS = ("malformed", "unknown_peer", "rate", "mac", "replay")
 
 
 def page(node):
@@ -156,7 +157,8 @@ def alone():
     finally:
         calm(1)
         inside(1, "systemctl start roce-prober", timeout=60)
-        healthy(1)
+        for node in (1, 2):  # to node 2 it is a peer that has to be found anew
+            healthy(node)
 
 
 def to_class(dscp, *words):
@@ -220,30 +222,40 @@ def one_class_slow():
     return f"storage +{more['storage']:.0f} ms, best effort {more['best_effort']:+.1f} ms"
 
 
-def perftest(tool, words):
-    """The median in microseconds that perftest prints, between the same two machines."""
-    inside(2, f"systemctl stop perftest 2>&-; systemctl reset-failed perftest 2>&-; systemd-run -q --collect --unit perftest {tool} {words}")
-    core.until("perftest listens", lambda: inside(2, "ss -Htln sport = :18515").strip(), 30)
-    out = inside(1, f"{tool} {words} node2", timeout=120)
-    row = [l.split() for l in out.splitlines() if re.match(r"\s*\d+\s+\d+\s+[\d.]+", l)]
-    expect(len(row) == 1, out)
-    return float(row[0][4])  # bytes, iterations, minimum, maximum, typical (the median)
+def perftest(tool, words, gap, trips):
+    """The median in microseconds of the round trips that perftest measures between the same two machines. Its number is
+    the time from one post to the next, of which a tool that sends has half: the pause, which the client alone makes, is in
+    it. Two things spoil a run, which is made again then: it measures the rate of its clock at the start and keeps no pause
+    where the machine stands still in that, and it waits forever for a datagram that was lost."""
+    for _ in range(4):
+        inside(2, f"systemctl stop perftest 2>&-; systemctl reset-failed perftest 2>&-; systemd-run -q --collect --unit perftest {tool} {words}; "
+                  "for i in $(seq 100); do [ -z \"$(ss -Htln sport = :18515)\" ] || exit 0; sleep 0.1; done; exit 1", timeout=60)
+        mhz, out = inside(1, f"awk '/^cpu MHz/ {{print $4; exit}}' /proc/cpuinfo; "
+                             f"timeout 20 {tool} {words} -C --latency_gap={gap} node2 || [ $? = 124 ]", timeout=60).split("\n", 1)
+        row = [l.split() for l in out.splitlines() if re.match(r"\s*\d+\s+\d+\s+[\d.]+", l)]
+        if row:  # bytes, iterations, minimum, maximum, typical (the median)
+            least, median = (trips * float(row[0][i]) / float(mhz) - gap for i in (2, 4))
+            if least > 0:
+                return median
+    raise Failed(f"{tool} measured nothing four times\n{out}")
 
 
 def like_perftest(runs=10):
     """The same round trips measured by perftest, in turns: same size, count, pause and sleeping for the completion."""
-    count, gap = 200, 5
+    count, gap, size = 200, 5000, 128
     with alone():
-        index = inside(1, "rdma_gid=$(ls /sys/class/infiniband/rxe0/ports/1/gid_attrs/types | while read i; do "
-                          "grep -q 'RoCE v2' /sys/class/infiniband/rxe0/ports/1/gid_attrs/types/$i 2>&- && "
-                          "grep -q ffff: /sys/class/infiniband/rxe0/ports/1/gids/$i && echo $i; done | head -1); echo $rdma_gid").strip()
+        index = inside(1, ". /usr/local/sbin/lab-common; gid_index rxe0").strip()
+        words = f"-e -F -d rxe0 -x {index} -s {size} -n {count}"
         ours, theirs = {"read": [], "echo": []}, {"read": [], "echo": []}
         for _ in range(runs):
-            for kind, tool, size, factor in (("read", "ib_read_lat", 128, 1), ("echo", "ib_send_lat -c UD", 128, 2)):
-                ours[kind].append(1e6 * pinged(1, f"--kind={kind} --size={size} --count={count} --gap={gap}ms --deadline=1s --max-loss=1")["rtt_seconds"]["median"])
-                theirs[kind].append(factor * perftest(tool, f"-e -F -d rxe0 -x {index} -s {size} -n {count} --latency_gap={gap * 1000}"))
+            for kind, tool, trips in (("read", "ib_read_lat", 1), ("echo", "ib_send_lat -c UD", 2)):
+                got = pinged(1, f"--kind={kind} --size={size} --count={count} --gap={gap}us --deadline=1s --max-loss=1")
+                ours[kind].append(1e6 * got["rtt_seconds"]["median"])
+                theirs[kind].append(perftest(tool, words, gap, trips))
         ratio = {k: statistics.median(ours[k]) / statistics.median(theirs[k]) for k in ours}
-    expect(0.9 <= ratio["read"] <= 1.2, f"READ: ours {ours['read']}, ib_read_lat {theirs['read']}")
+    def told(k):
+        return f"{k}: ratio {ratio[k]:.2f}, ours {[round(t) for t in ours[k]]}, perftest's {[round(t) for t in theirs[k]]} us"
+    expect(all(0.9 <= r <= 1.2 for r in ratio.values()), f"{told('read')}; {told('echo')}")
     return (f"READ {ratio['read']:.2f} of ib_read_lat ({statistics.median(ours['read']):.0f} us), "
             f"echo {ratio['echo']:.2f} of twice ib_send_lat ({statistics.median(ours['echo']):.0f} us)")
 
@@ -319,18 +331,42 @@ def peer_stopped():
     return f"{moved.by('roce_probe_read_rtt_seconds_count'):.0f} READs answered"
 
 
+def nvme_live():
+    return inside(1, "cat /sys/class/nvme/nvme0/state").strip() == "live"
+
+
 def flap():
-    """Down for ten seconds: the device is down, the peer unknown (not bad), and then all is as before."""
+    """The cable is out for ten seconds: the port is down, the peer unknown (not bad), and then all is as before."""
+    own_link_down(lambda: core.lab("link", 1, "down"), lambda: core.lab("link", 1, "up"))
+    core.until("NVMe-oF is connected again", nvme_live, 60)
+
+
+def set_down():
+    """The same by command. rxe's QP 1 may not hear again after it (lab/README.md), and a session of NVMe-oF would hang on
+    that: there is none meanwhile, and the device is made anew."""
+    inside(1, "lab-nvme disconnect")
+    try:
+        repairs = own_link_down(lambda: inside(1, "ip link set eth0 down"), lambda: inside(1, "ip link set eth0 up"))
+    finally:
+        inside(1, "rdma link delete rxe0; rdma link add rxe0 type rxe netdev eth0; lab-nvme connect", timeout=120)
+    core.until("the device came back", lambda: number(page(1), "roce_prober_device_state", state="active") == 1, 60)
+    for node in (1, 2):
+        healthy(node)
+    expect(nvme_live(), "NVMe-oF is not connected")
+    return repairs
+
+
+def own_link_down(down, up):
     healthy(1)
     moved = Moved(1)
-    inside(1, "ip link set eth0 down")
+    down()
     try:
         core.until("the port is down", lambda: number(page(1), "roce_prober_device_state", state="down") == 1, 20)
         core.until("nothing is said of the peer", lambda: peer_state(1) == ["unknown"], 20)
         time.sleep(5)
         expect(peer_state(1) == ["unknown"], f"peer is {peer_state(1)} while the own port is down")
     finally:
-        inside(1, "ip link set eth0 up")
+        up()
     core.until("the port is up", lambda: number(page(1), "roce_prober_device_state", state="active") == 1, 30)
     healthy(1)
     expect(int(inside(1, "systemctl show -p NRestarts --value roce-prober")) == 0, "the prober was restarted")
@@ -368,7 +404,8 @@ def dead_peers():
         expect(good >= 0.5 * 25 / interval, f"{good} answers of the good peer in 25 s, interval {interval} s")
         expect(lag.by("roce_probe_failures_total", peer="node2") == 0, "the good peer failed")
         expect(lag.by("roce_probe_failures_total", reason="no_endpoint") > 0, "nothing is said of the dead ones")
-        expect(after <= max(5 * before, 0.02), f"lag: median {before * 1000:.1f} ms, with dead peers {after * 1000:.1f} ms")
+        # A neighbour that is gone holds whoever asks for it up for a second. Bounds of buckets double.
+        expect(after <= max(2 * before, 0.005), f"lag: median {before * 1000:.1f} ms, with dead peers {after * 1000:.1f} ms")
     finally:
         as_before(1)
     return f"median lag {before * 1000:.1f} and {after * 1000:.1f} ms"
@@ -399,6 +436,7 @@ def ping_measures():
 
 def wrong_key():
     """Who signs with another key is not answered, and it shows at the one who refuses."""
+    healthy(2)
     inside(1, "d=$(mktemp -d); head -c 32 /dev/zero | base64 > $d/k; chown -R roce-prober $d; "
               "printf 'keys:\\n  - {id: 1, secret_file: k, not_after: 2040-01-01}\\n' > $d/keys.yml; rm -rf /run/wrong; mv $d /run/wrong; chmod 755 /run/wrong; chmod 600 /run/wrong/k")
     moved = Moved(2)
@@ -429,8 +467,70 @@ def flood():
     return f"{over:.0f} of 400 not answered"
 
 
+def hostile():
+    """What is not a peer's request is counted under its reason and never answered, and costs neither the responder nor
+    the log anything: twice a flood of it."""
+    flood = 5000
+
+    def rejected(p):
+        return {reason: number(p, "roce_prober_responder_rejected_total", reason=reason) for reason in REASONS}
+
+    def prober():
+        pid, rss, lines = inside(2, "p=$(systemctl show -p MainPID --value roce-prober); echo $p; awk '/VmRSS/ {print $2}' /proc/$p/status; "
+                                    "journalctl -o cat -u roce-prober | wc -l").split()
+        return int(pid), int(rss), int(lines)
+
+    def attack(each, n):
+        """How many of each kind were sent, what was counted, and by how much the prober's RSS grew meanwhile."""
+        core.until("node 1 sends requests", lambda: peer_state(1)[0] in ("ok", "lossy", "degraded"), 60)
+        qpn = json.loads(inside(1, exchange()))["endpoints"][0]["qpn"]
+        before, rss = page(2), prober()[1]
+        told = json.loads(inside(1, f"lab-hostile roce-prober {qpn} {each} {n}", timeout=180))
+        grown, after = prober()[1] - rss, page(2)
+        inside(1, "systemctl start roce-prober", timeout=60)
+        expect(told["back"] == 0, f"{told['back']} packets were answered: {told}")
+        expect(number(after, "roce_prober_qp_repairs_total") == number(before, "roce_prober_qp_repairs_total"), "the queue pair broke")
+        first, last = rejected(before), rejected(after)
+        return told["sent"], {reason: last[reason] - first[reason] for reason in REASONS}, grown
+
+    for node in (1, 2):
+        healthy(node)
+    try:
+        pid, _, lines = prober()
+        sent, counted, _ = attack(12, 0)
+        want = {"replay": sent["replayed"], "mac": sent["forged"] + sent["signed_with_noise"], "unknown_peer": sent["stranger"], "rate": 0,
+                "malformed": sent["truncated"] + sent["garbage"] + sent["other_length"] + sent["too_long"]}
+        expect(counted == want, f"counted {counted}, sent {sent}")  # with a wrong queue key, or broken: they never arrive
+        flooded = []
+        for _ in range(2):
+            _, counted, grown = attack(0, flood)
+            total = sum(counted.values())
+            expect(flood / 20 <= total <= flood, f"{total} of {flood} counted: {counted}")
+            expect(counted["rate"] >= 20, f"the rate of one source was not held: {counted}")
+            flooded.append((total, grown))
+        pid_now, _, lines_now = prober()
+        expect(pid_now == pid, "the prober was restarted")
+        # What grows while node 1 is gone is of asking for its endpoint, so the flood alone is looked at.
+        expect(flooded[1][1] <= 256, f"RSS grew by {flooded[1][1]} KiB in the second flood")
+        expect(lines_now - lines <= 30, f"{lines_now - lines} lines of log")
+    finally:
+        inside(1, "systemctl start roce-prober", timeout=60)
+    for node in (1, 2):
+        healthy(node)
+    return (f"{flooded[0][0]:.0f} and {flooded[1][0]:.0f} of {flood} counted, RSS {flooded[0][1]:+d} and {flooded[1][1]:+d} KiB, "
+            f"{lines_now - lines} lines of log")
+
+
 def small_memlock():
-    """64 KiB of locked memory, as an unprivileged user has: either it is enough, or the limit is named."""
+    """No user of rank, no capability and 16 MiB of locked memory are enough, for the service and for ping. With 64 KiB, as
+    a user has without the unit: either it is enough, or the limit is named."""
+    status = inside(1, "p=/proc/$(systemctl show -p MainPID --value roce-prober); cat $p/status; grep 'Max locked memory' $p/limits")
+    expect(re.search(r"^Max locked memory +16777216 +16777216 ", status, re.M), status)
+    expect(re.search(r"^CapPrm:\t0+$", status, re.M) and re.search(r"^CapEff:\t0+$", status, re.M), status)
+    expect(not re.search(r"^Uid:.*\t0\b", status, re.M), status)
+    healthy(1)
+    out, code = ping(1, f"node2 {CONFIG} --count=5 --gap=30ms", prefix="prlimit --memlock=16777216")
+    expect(code == 0, out)
     out, code = ping(1, f"node2 {CONFIG} --count=5 --gap=30ms", prefix="prlimit --memlock=65536")
     expect(code == 0 or "memlock" in out.lower() or "locked memory" in out.lower(), out)
     tiny, code_tiny = ping(1, f"node2 {CONFIG} --count=5 --gap=30ms", prefix="prlimit --memlock=4096")
@@ -471,7 +571,7 @@ def device_removed():
     inside(2, "systemctl start roce-prober")
     took = inside(1, "s=$(date +%s%N); rdma link delete rxe0; e=$(date +%s%N); echo $(( (e - s) / 1000000 ))", timeout=60)
     try:
-        expect(int(took) <= 3000, f"the removal took {took} ms")
+        expect(int(took) <= 1000, f"the removal took {took} ms")
         core.until("the device is absent", lambda: number(page(1), "roce_prober_device_state", state="absent") == 1, 20)
         expect(int(inside(1, "systemctl show -p NRestarts --value roce-prober")) == 0, "the prober was restarted")
     finally:
@@ -481,13 +581,30 @@ def device_removed():
     return f"removed in {took.strip()} ms {sessions.strip()[:60]}"
 
 
+STORAGE_PROBE = "/run/roce_storage_probe --namespace=$(cat /sys/block/nvme0n1/wwid) --interval=200ms --web.listen-address=:14793"
+
+
 def storage_probe():
     """Reads of a namespace over the fabric: their times are told, nothing but reads reaches the device, and while a read
-    hangs on a lost path no other begins."""
-    inside(1, "install -m 755 /host/bin/roce_storage_probe /run/ && systemd-run -q --collect --unit storage-probe strace -f -qq -o /run/storage-probe.trace "
-              "/run/roce_storage_probe --namespace=$(cat /sys/block/nvme0n1/wwid) --interval=200ms --web.listen-address=:14793")
+    hangs on a lost path no other begins and the service can be stopped."""
+    expect(nvme_live(), "NVMe-oF is not connected: an earlier row left it so")
+
+    def run(prefix):  # stopped in the time that the shipped unit gives
+        inside(1, f"install -m 755 /host/bin/roce_storage_probe /run/ && "
+                  f"systemd-run -q --collect --unit storage-probe -p TimeoutStopSec=5s {prefix} {STORAGE_PROBE}")
+
+    def stop():
+        return int(inside(1, "s=$(date +%s%N); systemctl stop storage-probe; e=$(date +%s%N); echo $(( (e - s) / 1000000 ))", timeout=60))
+
     def look():
         return Page(core.fetch(1, port=14793)[0])
+
+    def reads():
+        return number(look(), "roce_storage_probe_reads_total")
+
+    def hangs():
+        return number(look(), "roce_storage_probe_in_flight_seconds") >= 4
+    run("strace -f -qq -o /run/storage-probe.trace")
     try:
         core.until("ten reads", lambda: number(look(), "roce_storage_probe_read_duration_seconds_count") >= 10, 60)
         p = look()
@@ -495,21 +612,37 @@ def storage_probe():
         expect(len(p.find(Pattern('roce_storage_probe_namespace_info{block_device="nvme0n1"}'))) == 1, "the namespace is not named")
         core.lab("fault", "F08", 2, "on")
         try:
-            core.until("a read hangs", lambda: number(look(), "roce_storage_probe_in_flight_seconds") >= 4, 60)
-            begun = number(look(), "roce_storage_probe_reads_total")
+            core.until("a read hangs", hangs, 60)
+            begun = reads()
             time.sleep(3)
-            expect(number(look(), "roce_storage_probe_reads_total") == begun, "another read began while one hangs")
+            expect(reads() == begun, "another read began while one hangs")
         finally:
             core.lab("fault", "F08", 2, "off")
-        core.until("reads go on", lambda: number(look(), "roce_storage_probe_reads_total") >= begun + 5, 90)
+        core.until("reads go on", lambda: reads() >= begun + 5, 90)
     finally:
-        inside(1, "systemctl stop storage-probe; true", timeout=60)
+        stop()
     trace = inside(1, "grep -c pread64 /run/storage-probe.trace; grep -cE 'openat.*\"/dev/nvme0n1\", O_RDONLY' /run/storage-probe.trace; "
                       "grep -E 'openat.*/dev/(nvme|block).*(O_RDWR|O_WRONLY)|pwrite|writev?\\(.*nvme|io_submit|io_uring' /run/storage-probe.trace; true").splitlines()
     expect(int(trace[0]) >= 10 and int(trace[1]) >= 1 and len(trace) == 2, f"{trace}")
-    controls = inside(1, "grep -oE 'ioctl\\([0-9]+, [^,)]+' /run/storage-probe.trace | grep -vE ', (BLKGETSIZE64|TCGETS|FIONBIO|FIONREAD)$'; true").strip()
+    controls = inside(1, "grep -oE 'ioctl\\([0-9]+, [^,) ]+' /run/storage-probe.trace | grep -vE ', (BLKGETSIZE64|TCGETS|FIONBIO|FIONREAD)$'; true").strip()
     expect(not controls, f"more was asked for than a size: {controls}")
-    return f"{trace[0]} reads"
+
+    # A read in the kernel cannot be killed: systemd gives up on the process, which ends with the read.
+    run("")
+    try:
+        core.until("reads", lambda: reads() >= 5, 60)
+        core.lab("fault", "F08", 2, "on")
+        core.until("a read hangs", hangs, 60)
+        took = stop()
+        left = inside(1, "pgrep -x roce_storage_pr | wc -l").strip()
+        expect(took <= 30000, f"the stop took {took} ms")  # systemd waits four times TimeoutStopSec
+        expect(left == "1", f"{left} processes: the read does not hang")
+    finally:
+        core.lab("fault", "F08", 2, "off", check=False)
+        stop()
+    core.until("NVMe-oF is connected again", nvme_live, 60)
+    core.until("the process ended with its read", lambda: not inside(1, "pgrep -x roce_storage_pr; true").strip(), 30)
+    return f"{trace[0]} reads, stopped in {took / 1000:.1f} s while one hung"
 
 
 def rows(tag, full_only=False):
@@ -525,13 +658,15 @@ def rows(tag, full_only=False):
         row("duplicates", "replies come twice", duplicated, True),
         row("restart", "the peer restarts", peer_restarts, True),
         row("stopped", "the peer's process stands still: READ answers", peer_stopped, True),
-        row("flap", "the own link flaps", flap, True),
+        row("flap", "the own cable is pulled", flap, True),
+        row("set-down", "the own link is set down", set_down, True),
         row("dead-peers", "dead peers hold nobody up", dead_peers, True),
         row("ping", "ping, its limits, /probe", ping_measures),
         row("perftest", "ping beside perftest", like_perftest, True),
         row("wrong-key", "a wrong key is refused", wrong_key, True),
         row("flood", "a flood is answered at its rate", flood, True),
-        row("memlock", "64 KiB of locked memory", small_memlock, True),
+        row("hostile", "replayed, forged, truncated and other datagrams", hostile, True),
+        row("memlock", "unprivileged, 16 MiB and 64 KiB of locked memory", small_memlock, True),
         row("black-hole", "large packets are lost", black_hole, True),
         row("storage", "reads of a namespace, its path lost", storage_probe, True),
         row("release", "devices are released on request", released, True),

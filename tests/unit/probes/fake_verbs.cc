@@ -182,12 +182,12 @@ class Queue final : public DatagramQueue {
   int receive(std::uint32_t qkey, const Gid& from, const Gid& to, std::uint8_t traffic_class, std::uint8_t ttl,
               std::span<const std::uint8_t> payload, std::uint64_t at, bool corrupt, bool solicited) {
     if (qkey != spec_.qkey || posted_.empty() || error_ || !device_.link || !device_.present) return 0;
-    if (payload.size() > spec_.slot_bytes) return 0;
     const std::uint32_t slot = posted_.front();
     posted_.erase(posted_.begin());
     std::uint8_t* to_bytes = receive_.data() + (kGrhBytes + spec_.slot_bytes) * slot;
     write_grh({to_bytes, kGrhBytes}, from, to, traffic_class, ttl, payload.size());
-    std::copy(payload.begin(), payload.end(), to_bytes + kGrhBytes);
+    const auto kept = payload.first(std::min<std::size_t>(payload.size(), spec_.slot_bytes));
+    std::copy(kept.begin(), kept.end(), to_bytes + kGrhBytes);
     if (corrupt) to_bytes[kGrhBytes + payload.size() / 2 + 20] ^= 0x10;
     Completion completion;
     completion.slot = slot;

@@ -358,6 +358,14 @@ TEST_F(Answer, EachHostilePacketIsCountedUnderItsReasonAndNotAnswered) {
       {"one byte too few", [&] { return sized(kPacketBytes - 1); }, kMalformed, from},
       {"one byte too many", [&] { return sized(kPacketBytes + 1); }, kMalformed, from},
       {"as long as a slot, and shorter by its own word", [&] { return sized(kSlot); }, kMalformed, from},
+      {"more than a slot has", [&] { return sized(kSlot + 1); }, kMalformed, from},
+      {"a signed packet as long as a slot, and more behind it",
+       [&] {
+         Bytes out = with([](Packet& p) { p.length = kSlot; });
+         out.resize(4096);
+         return out;
+       },
+       kMalformed, from},
       {"a length of 0", [&] { return forged(9, 0); }, kMalformed, from},
       {"a length of 65535", [&] { return changed(8, 0xff); }, kMalformed, from},
       {"a longer reply asked for than was sent", [&] { return forged(8, 0x10); }, kMalformed, from},
