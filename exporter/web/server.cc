@@ -616,7 +616,7 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, std:
       "listening_ports", ports.c_str(),
       "num_threads", threads.c_str(),
       "connection_queue", "64",
-      "listen_backlog", "128",
+      "listen_backlog", "1024",  // a SYN that finds no room is sent again only after a second
       "max_request_size", max_header.c_str(),
       "request_timeout_ms", request_timeout.c_str(),
       "enable_keep_alive", "yes",
