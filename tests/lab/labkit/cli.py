@@ -130,6 +130,7 @@ def _await_node(lab, node, timeout=420):
     time.sleep(0.5)
     if not machine.alive(node):
         raise LabError(f"node{node} did not start: {_tail(folder / 'qemu.log')}")
+    _await_boot(node, deadline)
     _, state, _ = guest("until [ -e /run/lab/state ]; do sleep 0.3; done; cat /run/lab/state",
                         timeout)
     if state.strip() != "ready":
@@ -152,6 +153,27 @@ def _await_node(lab, node, timeout=420):
                 raise LabError(f"the {name} of node{node} does not answer: {log.strip()}")
             time.sleep(0.3)
         say(f"node{node}: the {name} answers")
+
+
+def _await_boot(node, deadline):
+    """Until the agent answers. An emulated machine with several processors sometimes dies early on an instruction that the
+    kernel was patching at that moment; it starts again then, twice at most."""
+    folder = machine.node_dir(node)
+    looked_at = 0
+    for resets_left in (2, 1, 0):
+        while time.monotonic() < deadline and machine.alive(node):
+            try:
+                agent.capture(folder, ["true"], timeout=5, answer_limit=5)
+                return
+            except (TimeoutError, ConnectionError):
+                console = (folder / "console.log").read_bytes()
+            if resets_left and b"Kernel panic" in console[looked_at:]:
+                looked_at = len(console)
+                say(f"node{node}: the kernel died while it booted, the machine starts again")
+                machine.qmp(node, "system_reset")
+                break
+        else:
+            return  # whoever waits next says what is wrong
 
 
 def _tail(path, lines=3):
