@@ -29,6 +29,7 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kLookAtPort = 10 * kSecond;
 constexpr std::uint32_t kMaxBurstGap = 10'000;  // ms
 constexpr std::size_t kMaxBursts = 4;
+// The far end takes 50 a second of one source; a longer burst leaves room for the probes beside it.
 constexpr std::uint32_t kFreeBurst = 100;
 constexpr std::chrono::milliseconds kBurstGap{30};
 
@@ -564,8 +565,8 @@ Result<BurstResult> EngineImpl::burst(const BurstSpec& spec) {
   if (spec.size < least || spec.size > kMaxPacketBytes)
     return fail(ErrorKind::kMalformed,
                 fmt::format("size {}: {} to {} bytes are allowed", spec.size, least, kMaxPacketBytes));
-  if (spec.gap.count() < 1 || spec.gap.count() > kMaxBurstGap)
-    return fail(ErrorKind::kMalformed, fmt::format("gap {} ms: 1 to {} are allowed", spec.gap.count(), kMaxBurstGap));
+  if (spec.gap.count() < 0 || spec.gap.count() > kMaxBurstGap)
+    return fail(ErrorKind::kMalformed, fmt::format("gap {} ms: 0 to {} are allowed", spec.gap.count(), kMaxBurstGap));
   std::string device;
   {
     const std::lock_guard lock(peers_mutex_);
@@ -595,8 +596,7 @@ Result<BurstResult> EngineImpl::burst(const BurstSpec& spec) {
   }
   BurstJob job;
   job.spec = spec;
-  // The far end takes 50 a second of one source; a longer burst leaves room for the probes beside it.
-  if (spec.count > kFreeBurst) job.spec.gap = std::max(job.spec.gap, kBurstGap);
+  job.spec.gap = spec.kept_gap();
   job.result.rtt.reserve(spec.count);
   job.result.network.reserve(spec.count);
   job.event_fd = eventfd(0, EFD_CLOEXEC);
@@ -635,6 +635,10 @@ Result<BurstResult> EngineImpl::burst(const BurstSpec& spec) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds BurstSpec::kept_gap() const {
+  return kind == Kind::kEcho && count > kFreeBurst ? std::max(gap, kBurstGap) : gap;
+}
 
 Result<std::unique_ptr<Engine>> start_engine(Verbs& verbs, const EngineSettings& settings, EndpointSource& source) {
   if (settings.classes.empty()) return fail(ErrorKind::kMalformed, "no class of service to probe");

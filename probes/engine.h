@@ -188,11 +188,13 @@ inline constexpr std::uint32_t kMostBurstProbes = 1000;
 struct BurstSpec {
   std::string peer;
   std::uint32_t count = 10;
-  std::chrono::milliseconds gap{20};  // 30 at least for more than 100 probes: what a responder takes of one source
+  std::chrono::milliseconds gap{20};  // between two; 0: the next goes when the one before is answered or lost
   std::chrono::milliseconds deadline{500};
   std::string qos;  // empty: the first class
   std::uint32_t size = 128;
   enum class Kind : std::uint8_t { kEcho, kRead } kind = Kind::kEcho;
+  // The gap that is kept: 30 ms at least between more than 100 echoes, which is what a responder takes of one source.
+  std::chrono::milliseconds kept_gap() const;
 };
 struct BurstResult {
   std::uint32_t sent = 0, received = 0, late = 0, duplicates = 0, corrupt = 0;

@@ -279,6 +279,7 @@ void DeviceUnit::probe_loop() {
     for (int i = 0; i < n; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
       if (fd == queue_fd) {
+        (void)prober_.poll();  // first: its time is what is measured
         probe_queue_->take_events();
       } else if (fd == event_fd) {
         for (;;) {
@@ -318,10 +319,12 @@ void DeviceUnit::respond_loop() {
     const int n = epoll_wait(epoll.fd, events.data(), static_cast<int>(events.size()), wait);
     for (int i = 0; i < n; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
-      if (fd == queue_fd)
+      if (fd == queue_fd) {
+        responder_.answer();  // first: a peer measures it
         responder_queue_->take_events();
-      else
+      } else {
         drain(fd);
+      }
     }
   }
 }

@@ -82,6 +82,7 @@ struct Measured {
   BurstResult result;
   Summary rtt;
   double loss = 1;
+  std::chrono::milliseconds gap{};  // as kept
 };
 
 std::vector<std::string> exceeded(const PingOptions& ping, const Measured& m) {
@@ -106,10 +107,10 @@ std::string text_of(const Options& options, const Peer& peer, const Measured& m)
     return fmt::format("  {:<10}{}\n", name, value);
   };
   const BurstResult& r = m.result;
-  std::string out =
-      fmt::format("{} from {}: {} x {} bytes, {}, class {}, every {}\n", peer.name, peer.device, r.sent, ping.size,
-                  ping.kind == BurstSpec::Kind::kRead ? "RC READ" : "UD echo",
-                  ping.qos.empty() ? options.engine.classes.front().name : ping.qos, config::duration_text(ping.gap));
+  std::string out = fmt::format("{} from {}: {} x {} bytes, {}, class {}, {}\n", peer.name, peer.device, r.sent,
+                                ping.size, ping.kind == BurstSpec::Kind::kRead ? "RC READ" : "UD echo",
+                                ping.qos.empty() ? options.engine.classes.front().name : ping.qos,
+                                m.gap.count() == 0 ? "one after another" : "every " + config::duration_text(m.gap));
   out += line("min", us(static_cast<double>(m.rtt.min)));
   out += line("median", us(static_cast<double>(m.rtt.median)));
   out += line("p99", us(static_cast<double>(m.rtt.p99)));
@@ -139,6 +140,7 @@ std::string json_of(const Options& options, const Peer& peer, const Measured& m,
               {"device", peer.device},
               {"kind", options.ping.kind == BurstSpec::Kind::kRead ? "read" : "echo"},
               {"size", options.ping.size},
+              {"gap_seconds", std::chrono::duration<double>(m.gap).count()},
               {"sent", r.sent},
               {"received", r.received},
               {"late", r.late},
@@ -204,7 +206,7 @@ int ping(const Options& options) {
   BurstSpec spec;
   spec.peer = peer->name;
   spec.count = ping.count;
-  spec.gap = std::max(std::chrono::duration_cast<std::chrono::milliseconds>(ping.gap), std::chrono::milliseconds(1));
+  spec.gap = std::chrono::ceil<std::chrono::milliseconds>(ping.gap);
   spec.deadline =
       std::max(std::chrono::duration_cast<std::chrono::milliseconds>(ping.deadline), std::chrono::milliseconds(1));
   spec.qos = ping.qos;
@@ -214,6 +216,7 @@ int ping(const Options& options) {
   if (!result) end(1, "nothing measured: " + result.error().message());
   Measured measured;
   measured.result = std::move(*result);
+  measured.gap = spec.kept_gap();
   const BurstResult& r = measured.result;
   if (!r.failure.empty() && r.received == 0) end(1, "nothing measured: " + r.failure);
   measured.rtt = summarise(r.rtt);

@@ -407,6 +407,7 @@ void EchoProber::finish_burst(BurstJob& job) {
 }
 
 void EchoProber::advance_burst(BurstJob& job, std::uint64_t now) {
+  if (job.spec.gap.count() == 0 && job.waiting == 0 && job.due == kNever) job.due = now;
   if (job.due > now || job.last_sent) {
     if (job.last_sent && (job.waiting == 0 || now >= job.ends)) finish_burst(job);
     return;
@@ -446,7 +447,10 @@ void EchoProber::advance_burst(BurstJob& job, std::uint64_t now) {
   Failure why{};
   if (ready && send(*peer, index, Purpose::kBurst, job.due, &job, &why)) ++job.waiting;
   ++job.result.sent;
-  job.due += static_cast<std::uint64_t>(std::chrono::nanoseconds(job.spec.gap).count());
+  // Without a gap the next one goes when this one is answered or lost.
+  job.due = job.spec.gap.count() == 0
+                ? kNever
+                : job.due + static_cast<std::uint64_t>(std::chrono::nanoseconds(job.spec.gap).count());
   if (job.result.sent >= job.spec.count) {
     job.last_sent = true;
     job.ends = now + static_cast<std::uint64_t>(std::chrono::nanoseconds(job.spec.deadline).count());

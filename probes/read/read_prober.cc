@@ -24,6 +24,7 @@ constexpr std::uint64_t kNever = ~std::uint64_t{0};
 constexpr std::size_t kRegisteredBytes = 65536;
 constexpr std::uint8_t kEctZero = 2;
 constexpr std::ptrdiff_t kConnectionsOfOne = 4;
+constexpr std::chrono::seconds kConnectTime{3};
 
 void begin_thread(const char* name) {
   sigset_t all;
@@ -131,7 +132,7 @@ void ReadProber::close(Connection& connection) {
   if (connection.queue) watch(connection.queue->event_fd(), false);
   connection.queue.reset();
   connection.pending = false;
-  connection.burst = nullptr;
+  settled_.notify_all();
 }
 
 Result<ReadGrant> ReadProber::accept(const ReadRequest& request) {
@@ -212,7 +213,7 @@ std::uint64_t ReadProber::connect_once() {
     mtu = mtu_;
     Connection* chosen = nullptr;
     for (auto& [id, connection] : connections_) {
-      if (connection.queue || (settings_.read_interval == 0 && !connection.wanted_by_burst)) continue;
+      if (connection.queue || (settings_.read_interval == 0 && connection.burst == nullptr)) continue;
       if (connection.connect_after > now)
         next = std::min(next, connection.connect_after);
       else if (chosen == nullptr || connection.failures < chosen->failures)
@@ -300,6 +301,7 @@ std::uint64_t ReadProber::connect_once() {
   connection.mtu = std::min(path.mtu, grant->length);
   connection.why = Failure::kCount_;
   watch(connection.queue->event_fd(), true);
+  settled_.notify_all();
   wake(wake_reader_);
   return clocks_.now();
 }
@@ -319,11 +321,11 @@ void ReadProber::connect_loop() {
 
 // --- reading ---
 
-bool ReadProber::post(Connection& connection, std::uint32_t bytes, BurstResult* burst) {
+bool ReadProber::post(Connection& connection, std::uint32_t bytes) {
   connection.posted = clocks_.now();
+  connection.pending_of_burst = false;
   if (connection.queue->post_read(connection.grant.address, connection.grant.rkey, bytes) != 0) return false;
   connection.pending = true;
-  connection.burst = burst;
   return true;
 }
 
@@ -334,13 +336,13 @@ void ReadProber::complete(Connection& connection) {
   const std::uint64_t now = clocks_.now();
   PeerCounters& counters = *connection.peer->counters;
   connection.pending = false;
-  BurstResult* burst = std::exchange(connection.burst, nullptr);
   if (n == 1 && completion.status == kWorkSuccess) {
     connection.failures = 0;
     const std::uint64_t rtt = now - connection.posted;
-    if (burst != nullptr) {
-      ++burst->received;
-      burst->rtt.push_back(rtt);
+    if (connection.pending_of_burst) {
+      if (connection.burst == nullptr) return;  // it did not wait for this one
+      ++connection.burst->result.received;
+      connection.burst->result.rtt.push_back(rtt);
     } else if (connection.is_long) {
       counters.mtu_received.add();
     } else {
@@ -349,7 +351,7 @@ void ReadProber::complete(Connection& connection) {
     return;
   }
   const Failure why = n == 1 ? failure_of(completion.status) : Failure::kQpError;
-  if (burst == nullptr) {
+  if (!connection.pending_of_burst) {
     auto& failures = connection.is_long ? counters.mtu_failures : counters.read_failures;
     failures[static_cast<std::size_t>(why)].add();
   }
@@ -371,7 +373,7 @@ std::uint64_t ReadProber::read_once() {
       if (connection.queue && connection.queue->arm() == 0) complete(connection);
     }
     if (connection.pending && now >= connection.posted + kDeadline) {
-      if (connection.burst == nullptr)
+      if (!connection.pending_of_burst)
         (connection.is_long ? counters.mtu_failures
                             : counters.read_failures)[static_cast<std::size_t>(Failure::kTimeout)]
             .add();
@@ -379,6 +381,7 @@ std::uint64_t ReadProber::read_once() {
       connection.connect_after = now + back_off(connection.failures++);
       wake(wake_connector_);
     }
+    if (connection.burst != nullptr) next = std::min(next, advance(connection, now));
     if (connection.pending) next = std::min(next, connection.posted + kDeadline);
     if (settings_.read_interval == 0 || context_ == nullptr) continue;
     while (connection.schedule.due() <= now) {
@@ -390,7 +393,7 @@ std::uint64_t ReadProber::read_once() {
       if (connection.pending) continue;
       connection.is_long = ++connection.reads % kLongEvery == 0 && connection.mtu > kReadBytes;
       (connection.is_long ? counters.mtu_sent : counters.reads_sent).add();
-      if (!post(connection, connection.is_long ? connection.mtu : kReadBytes, nullptr)) {
+      if (!post(connection, connection.is_long ? connection.mtu : kReadBytes)) {
         counters.read_failures[static_cast<std::size_t>(Failure::kSendError)].add();
         close(connection);
         connection.connect_after = now + back_off(connection.failures++);
@@ -431,84 +434,66 @@ void ReadProber::read_loop() {
   }
 }
 
+std::uint64_t ReadProber::advance(Connection& connection, std::uint64_t now) {
+  Burst& burst = *connection.burst;
+  if (burst.begin == 0 || burst.done) return kNever;
+  const BurstSpec& spec = burst.spec;
+  const auto gap = static_cast<std::uint64_t>(std::chrono::nanoseconds(spec.gap).count());
+  const auto deadline = static_cast<std::uint64_t>(std::chrono::nanoseconds(spec.deadline).count());
+  const std::uint64_t last = burst.begin + (spec.count - 1) * gap;
+  while (burst.ends == 0) {
+    if (connection.pending) {
+      // One at a time: a slow one is waited for, and there are fewer of them in the time of the burst.
+      const std::uint64_t until = gap == 0 ? connection.posted + deadline : last;
+      if (now < until) return until;
+      burst.ends = last + deadline;
+      break;
+    }
+    const std::uint64_t due = burst.begin + burst.result.sent * gap;
+    if (now < due) return due;
+    ++burst.result.sent;
+    if (connection.queue)
+      connection.pending_of_burst = post(connection, std::min<std::uint32_t>(spec.size, connection.grant.length));
+    if (burst.result.sent == spec.count) burst.ends = (gap == 0 ? now : last) + deadline;
+  }
+  if (connection.pending && now < burst.ends) return burst.ends;
+  // One that hangs beyond the deadline takes the turns behind it with it: they are lost, not fewer.
+  if (connection.pending || !connection.queue) burst.result.sent = spec.count;
+  burst.done = true;
+  settled_.notify_all();
+  return kNever;
+}
+
 Result<BurstResult> ReadProber::burst(const BurstSpec& spec) {
-  BurstResult result;
-  result.rtt.reserve(spec.count);
-  const auto gap = std::chrono::nanoseconds(spec.gap);
+  Burst job{spec, {}};
+  job.result.rtt.reserve(spec.count);
+  std::unique_lock lock(mutex_);
   std::uint64_t id = 0;
+  for (auto& [number, connection] : connections_)
+    if (connection.peer->peer.name == spec.peer) id = number;
   const auto find = [&]() -> Connection* {
     const auto found = connections_.find(id);
-    return found == connections_.end() ? nullptr : &found->second;
+    return found == connections_.end() || found->second.burst != &job ? nullptr : &found->second;
   };
-  {
-    const std::lock_guard lock(mutex_);
-    for (auto& [number, connection] : connections_)
-      if (connection.peer->peer.name == spec.peer) {
-        id = number;
-        connection.wanted_by_burst = true;
-        if (!connection.queue) connection.connect_after = 0;
-      }
-    if (id == 0) return fail(ErrorKind::kAbsent, spec.peer + ": no such peer of " + record_.device);
-    wake(wake_connector_);
-  }
-  // Whether the connection still answers.
-  const auto finish = [&] {
-    const std::lock_guard lock(mutex_);
-    Connection* connection = find();
-    if (connection == nullptr) return false;
-    connection->wanted_by_burst = false;
-    // The pending one must not write to a result that is gone.
-    if (connection->burst == &result) connection->burst = nullptr;
-    return connection->queue != nullptr && !connection->pending;
-  };
-  const auto deadline = static_cast<std::uint64_t>(std::chrono::nanoseconds(spec.deadline).count());
-  const auto wait_for_pending = [&](std::uint64_t until) {
-    for (bool waiting = true; waiting && clocks_.now() < until;) {
-      {
-        const std::lock_guard lock(mutex_);
-        const Connection* connection = find();
-        waiting = connection != nullptr && connection->pending;
-      }
-      if (waiting) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  };
-  bool ready = false;
-  for (int i = 0; i < 300 && !ready; ++i) {
-    {
-      const std::lock_guard lock(mutex_);
-      const Connection* connection = find();
-      ready = connection != nullptr && connection->queue != nullptr;
-    }
-    if (!ready) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  if (!ready) {
-    finish();
-    result.failure = spec.peer + ": no RC connection";
-    return result;
-  }
-  const std::uint64_t begin = clocks_.now();
-  const std::uint64_t last = begin + (spec.count - 1) * static_cast<std::uint64_t>(gap.count());
-  for (std::uint32_t n = 0; n < spec.count; ++n) {
-    const std::uint64_t due = begin + n * static_cast<std::uint64_t>(gap.count());
-    if (const std::uint64_t now = clocks_.now(); now < due)
-      std::this_thread::sleep_for(std::chrono::nanoseconds(due - now));
-    // One at a time: a slow one is waited for, and there are fewer of them in the time of the burst.
-    wait_for_pending(last);
-    const std::lock_guard lock(mutex_);
-    Connection* connection = find();
-    if (connection == nullptr || !connection->queue) {
-      ++result.sent;
-      continue;
-    }
-    if (connection->pending) break;
-    ++result.sent;
-    (void)post(*connection, std::min<std::uint32_t>(spec.size, connection->grant.length), &result);
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return fail(ErrorKind::kAbsent, spec.peer + ": no such peer of " + record_.device);
+  found->second.burst = &job;
+  if (!found->second.queue) found->second.connect_after = 0;
+  wake(wake_connector_);
+  settled_.wait_for(lock, kConnectTime, [&] { return find() == nullptr || find()->queue != nullptr; });
+  if (const Connection* connection = find(); connection != nullptr && connection->queue) {
+    job.begin = clocks_.now();
     wake(wake_reader_);
+    while (find() != nullptr && !job.done && !stopping_.load()) settled_.wait_for(lock, std::chrono::milliseconds(100));
+    if (!job.done) job.result.sent = spec.count;
+  } else {
+    job.result.failure = spec.peer + ": no RC connection";
   }
-  wait_for_pending(last + deadline);
-  // One that hangs beyond the deadline takes the turns behind it with it: they are lost, not fewer.
-  if (!finish()) result.sent = spec.count;
-  return result;
+  if (Connection* connection = find()) {
+    connection->burst = nullptr;  // a read under way must not write to a result that is gone
+    connection->pending_of_burst = connection->pending_of_burst && connection->pending;
+  }
+  return std::move(job.result);
 }
 
 }  // namespace roce::probe

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -55,6 +56,13 @@ class ReadProber {
   std::uint64_t connect_once();
 
  private:
+  struct Burst {
+    const BurstSpec& spec;
+    BurstResult result;
+    std::uint64_t begin = 0;  // 0: not connected yet
+    std::uint64_t ends = 0;   // 0: not all are sent
+    bool done = false;
+  };
   struct Connection {
     std::shared_ptr<PeerRecord> peer;
     std::unique_ptr<ReadQueue> queue;  // null: not connected
@@ -62,12 +70,12 @@ class ReadProber {
     std::uint32_t mtu = 0;
     JitteredSchedule schedule;
     std::uint64_t reads = 0;
-    bool pending = false, is_long = false, wanted_by_burst = false;
+    bool pending = false, is_long = false, pending_of_burst = false;
     std::uint64_t posted = 0;
     std::uint64_t connect_after = 0;
     std::uint32_t failures = 0;
     Failure why = Failure::kCount_;
-    BurstResult* burst = nullptr;  // whom the pending read is for
+    Burst* burst = nullptr;  // that waits for it
   };
   struct Accepted {
     Gid gid;
@@ -80,7 +88,8 @@ class ReadProber {
   void connect_loop();
   void complete(Connection& connection);
   void close(Connection& connection);
-  bool post(Connection& connection, std::uint32_t bytes, BurstResult* burst);
+  bool post(Connection& connection, std::uint32_t bytes);
+  std::uint64_t advance(Connection& connection, std::uint64_t now);  // its burst; the time to come again
   void watch(int fd, bool add) const;
   void register_memory(std::uint64_t now);
 
@@ -92,8 +101,9 @@ class ReadProber {
   std::atomic<bool> stopping_{false};
   std::thread read_thread_, connect_thread_;
 
-  std::mutex verbs_mutex_;  // of calls that may block; taken before mutex_
-  std::mutex mutex_;        // of all below; held for moments
+  std::mutex verbs_mutex_;           // of calls that may block; taken before mutex_
+  std::mutex mutex_;                 // of all below; held for moments
+  std::condition_variable settled_;  // a burst has to look again
   Context* context_ = nullptr;
   LocalGid local_;
   std::uint32_t mtu_ = 0;

@@ -365,6 +365,10 @@ void Responder::poll(std::uint64_t now) {
   poll_again_ = true;
 }
 
+void Responder::answer() {
+  if (queue_ != nullptr && !repairing_) poll(clocks_.now());
+}
+
 std::uint64_t Responder::step() {
   if (queue_ == nullptr) return kNever;
   (void)keys_.take(authenticator_);
@@ -376,8 +380,8 @@ std::uint64_t Responder::step() {
     }
   }
   take_answers();
+  answer();
   if (!repairing_) {
-    poll(clocks_.now());
     if (queue_->arm(true) != 0) broken_ = true;
     poll(clocks_.now());
   }

@@ -92,7 +92,9 @@ class Responder {
 
   void attach(DatagramQueue& queue, std::uint32_t gid_index);
   void detach();
-  // Answers what came. Returns when to come again at the latest.
+  // Answers what came.
+  void answer();
+  // The same, and whatever else is due; asks for the next event. Returns when to come again at the latest.
   std::uint64_t step();
   void on_event(DeviceEvent event);
 

@@ -348,6 +348,49 @@ TEST_F(EngineTest, BurstsSayWhatIsWrongWithThem) {
   EXPECT_EQ(result->failure, "b: its endpoint is not known");
 }
 
+TEST_F(EngineTest, WithoutAGapOneProbeIsUnderWayAtATime) {
+  EngineSettings s = settings("a0");
+  s.interval = 10s;
+  int under_way = 0, most = 0, drop = 0;
+  fabric.fate = [&](const fake::Sending& sending) {
+    fake::Fate fate;
+    if (sending.loopback() || sending.payload.size() != 256) return fate;
+    const bool request = sending.from == fabric.devices["a0"]->gid;
+    under_way = request ? under_way + 1 : 0;
+    most = std::max(most, under_way);
+    if (request && drop > 0 && --drop >= 0) {
+      fate.drop = true;
+      under_way = 0;
+    }
+    return fate;
+  };
+  const auto a = start("a0", s), b = start("b0");
+  a->set_peers({peer("b", "a0")});
+  BurstSpec spec = to("b", 30, 256);
+  spec.gap = 0ms;
+  spec.deadline = 5000ms;
+  auto result = a->burst(spec);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->received, 30U);
+  EXPECT_EQ(most, 1);
+  {
+    const std::lock_guard lock(fabric.mutex);
+    drop = 3;
+  }
+  spec.count = 10;
+  spec.deadline = 200ms;
+  result = a->burst(spec);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->sent, 10U);
+  EXPECT_EQ(result->received, 7U);
+  spec.kind = BurstSpec::Kind::kRead;
+  spec.deadline = 5000ms;
+  result = a->burst(spec);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->sent, 10U);
+  EXPECT_EQ(result->received, 10U);
+}
+
 TEST_F(EngineTest, ReadsGoOnWithoutTheSoftwareOfThePeer) {
   EngineSettings s = settings("a0");
   s.read_interval = 20ms;
