@@ -29,9 +29,9 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kLookAtPort = 10 * kSecond;
 constexpr std::uint32_t kMaxBurstGap = 10'000;  // ms
 constexpr std::size_t kMaxBursts = 4;
-// The far end takes 50 a second of one source; a longer burst leaves room for the probes beside it.
-constexpr std::uint32_t kFreeBurst = 100;
-constexpr std::chrono::milliseconds kBurstGap{30};
+// The far end takes 50 a second of one source, and 50 at once; a longer burst leaves room for the probes beside it.
+constexpr std::uint32_t kAtOnce = 40, kFreeBurst = 100;
+constexpr std::chrono::milliseconds kShortGap{10}, kBurstGap{30};
 
 template <class T, class U>
 std::uint64_t nanoseconds(std::chrono::duration<T, U> duration) {
@@ -637,7 +637,8 @@ Result<BurstResult> EngineImpl::burst(const BurstSpec& spec) {
 }  // namespace
 
 std::chrono::milliseconds BurstSpec::kept_gap() const {
-  return kind == Kind::kEcho && count > kFreeBurst ? std::max(gap, kBurstGap) : gap;
+  if (kind != Kind::kEcho || count <= kAtOnce) return gap;
+  return std::max(gap, count <= kFreeBurst ? kShortGap : kBurstGap);
 }
 
 Result<std::unique_ptr<Engine>> start_engine(Verbs& verbs, const EngineSettings& settings, EndpointSource& source) {

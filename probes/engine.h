@@ -188,12 +188,14 @@ inline constexpr std::uint32_t kMostBurstProbes = 1000;
 struct BurstSpec {
   std::string peer;
   std::uint32_t count = 10;
-  std::chrono::milliseconds gap{20};  // between two; 0: the next goes when the one before is answered or lost
+  // Between two. 0: the next goes when the one before is answered or, an echo, lost; a READ that is lost is the last.
+  std::chrono::milliseconds gap{20};
   std::chrono::milliseconds deadline{500};
   std::string qos;  // empty: the first class
   std::uint32_t size = 128;
   enum class Kind : std::uint8_t { kEcho, kRead } kind = Kind::kEcho;
-  // The gap that is kept: 30 ms at least between more than 100 echoes, which is what a responder takes of one source.
+  // The gap that is kept: 10 ms at least between more than 40 echoes, 30 ms between more than 100, which is what a
+  // responder takes of one source.
   std::chrono::milliseconds kept_gap() const;
 };
 struct BurstResult {
@@ -226,7 +228,8 @@ class Engine {
   virtual std::vector<Endpoint> endpoints() const = 0;  // for GET /rdma/endpoint; empty while the responder is off
   virtual Result<ReadGrant> accept_read(const ReadRequest& request) = 0;
   virtual EngineStats stats() const = 0;
-  // Blocks for count x gap + deadline at most, and until the peer's endpoint and address are resolved (3 s at most).
+  // Blocks for count x gap + deadline at most (without a gap: count x deadline), and until the peer's endpoint and
+  // address are resolved (3 s at most).
   virtual Result<BurstResult> burst(const BurstSpec& spec) = 0;
   // Closes every verbs context for that long, so that a driver can be unloaded. Returns when they are closed.
   virtual Result<void> release(std::chrono::seconds duration) = 0;

@@ -334,7 +334,7 @@ const Setting kPingSettings[] = {
      Kind::kText,
      {},
      "DURATION",
-     "Between two probes, 1ms to 10s; 0: the next goes when the one before is answered or lost.",
+     "Between two probes, 1ms to 10s; 0: the next goes when the one before is answered.",
      [](Options& o, std::string_view t) {
        return config::set_duration(t, milliseconds(1), std::chrono::seconds(10), "0", o.ping.gap);
      },

@@ -447,10 +447,10 @@ void EchoProber::advance_burst(BurstJob& job, std::uint64_t now) {
   Failure why{};
   if (ready && send(*peer, index, Purpose::kBurst, job.due, &job, &why)) ++job.waiting;
   ++job.result.sent;
-  // Without a gap the next one goes when this one is answered or lost.
-  job.due = job.spec.gap.count() == 0
-                ? kNever
-                : job.due + static_cast<std::uint64_t>(std::chrono::nanoseconds(job.spec.gap).count());
+  if (job.spec.gap.count() != 0)
+    job.due += static_cast<std::uint64_t>(std::chrono::nanoseconds(job.spec.gap).count());
+  else  // the next one goes when this one is answered or lost
+    job.due = job.waiting == 0 ? now + 10 * kMillisecond : kNever;
   if (job.result.sent >= job.spec.count) {
     job.last_sent = true;
     job.ends = now + static_cast<std::uint64_t>(std::chrono::nanoseconds(job.spec.deadline).count());
@@ -882,6 +882,8 @@ std::uint64_t EchoProber::step() {
     // Arm, then look once more: what came in between gives no event.
     if (queue_->arm(true) != 0) broken();
     (void)poll();
+    for (const BurstJob* job : active_bursts_)  // that waits for nothing but what was polled just now
+      if (job != nullptr && job->waiting == 0 && (job->last_sent || job->due == kNever)) next = now;
   }
   if (broken_ && !repairing_ && port_active_) next = std::min(next, std::max(repair_after_, now));
   if (poll_again_) next = std::min(next, clocks_.now() + kPollAgain);

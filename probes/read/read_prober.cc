@@ -64,7 +64,11 @@ Result<void> ReadProber::start() {
 }
 
 void ReadProber::stop() {
-  stopping_.store(true);
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_.store(true);
+  }
+  settled_.notify_all();
   wake(wake_reader_);
   wake(wake_connector_);
   if (read_thread_.joinable()) read_thread_.join();
@@ -121,6 +125,10 @@ void ReadProber::detach() {
   const std::lock_guard verbs_lock(verbs_mutex_);
   const std::lock_guard lock(mutex_);
   for (auto& [id, connection] : connections_) {
+    if (connection.burst != nullptr && !connection.burst->done) {
+      connection.burst->result.failure = record_.device + ": the device was closed";
+      connection.burst->done = true;
+    }
     close(connection);
     connection.why = Failure::kCount_;
   }
@@ -133,6 +141,12 @@ void ReadProber::close(Connection& connection) {
   connection.queue.reset();
   connection.pending = false;
   settled_.notify_all();
+}
+
+void ReadProber::close_for_now(Connection& connection, std::uint64_t now) {
+  close(connection);
+  connection.connect_after = now + back_off(connection.failures++);
+  wake(wake_connector_);
 }
 
 Result<ReadGrant> ReadProber::accept(const ReadRequest& request) {
@@ -340,7 +354,8 @@ void ReadProber::complete(Connection& connection) {
     connection.failures = 0;
     const std::uint64_t rtt = now - connection.posted;
     if (connection.pending_of_burst) {
-      if (connection.burst == nullptr) return;  // it did not wait for this one
+      // It did not wait for this one, and it may be another burst that waits now.
+      if (connection.burst == nullptr || connection.posted < connection.burst->begin) return;
       ++connection.burst->result.received;
       connection.burst->result.rtt.push_back(rtt);
     } else if (connection.is_long) {
@@ -356,10 +371,8 @@ void ReadProber::complete(Connection& connection) {
     failures[static_cast<std::size_t>(why)].add();
   }
   // In error for good: made anew by the connector.
-  close(connection);
+  close_for_now(connection, now);
   connection.why = why;
-  connection.connect_after = now + back_off(connection.failures++);
-  wake(wake_connector_);
 }
 
 std::uint64_t ReadProber::read_once() {
@@ -377,9 +390,7 @@ std::uint64_t ReadProber::read_once() {
         (connection.is_long ? counters.mtu_failures
                             : counters.read_failures)[static_cast<std::size_t>(Failure::kTimeout)]
             .add();
-      close(connection);
-      connection.connect_after = now + back_off(connection.failures++);
-      wake(wake_connector_);
+      close_for_now(connection, now);
     }
     if (connection.burst != nullptr) next = std::min(next, advance(connection, now));
     if (connection.pending) next = std::min(next, connection.posted + kDeadline);
@@ -395,9 +406,7 @@ std::uint64_t ReadProber::read_once() {
       (connection.is_long ? counters.mtu_sent : counters.reads_sent).add();
       if (!post(connection, connection.is_long ? connection.mtu : kReadBytes)) {
         counters.read_failures[static_cast<std::size_t>(Failure::kSendError)].add();
-        close(connection);
-        connection.connect_after = now + back_off(connection.failures++);
-        wake(wake_connector_);
+        close_for_now(connection, now);
       } else {
         next = std::min(next, connection.posted + kDeadline);
       }
@@ -444,21 +453,27 @@ std::uint64_t ReadProber::advance(Connection& connection, std::uint64_t now) {
   while (burst.ends == 0) {
     if (connection.pending) {
       // One at a time: a slow one is waited for, and there are fewer of them in the time of the burst.
-      const std::uint64_t until = gap == 0 ? connection.posted + deadline : last;
+      const std::uint64_t until = gap == 0 || burst.result.sent == 0  // one that was under way before has its time too
+                                      ? std::max(connection.posted, burst.begin) + deadline
+                                      : last;
       if (now < until) return until;
-      burst.ends = last + deadline;
+      burst.ends = std::max(until, last + deadline);
       break;
     }
     const std::uint64_t due = burst.begin + burst.result.sent * gap;
     if (now < due) return due;
     ++burst.result.sent;
-    if (connection.queue)
+    if (connection.queue) {
       connection.pending_of_burst = post(connection, std::min<std::uint32_t>(spec.size, connection.grant.length));
-    if (burst.result.sent == spec.count) burst.ends = (gap == 0 ? now : last) + deadline;
+      if (!connection.pending) close_for_now(connection, now);
+    }
+    if (burst.result.sent == spec.count || (gap == 0 && !connection.pending))
+      burst.ends = (gap == 0 ? now : last) + deadline;
   }
   if (connection.pending && now < burst.ends) return burst.ends;
-  // One that hangs beyond the deadline takes the turns behind it with it: they are lost, not fewer.
-  if (connection.pending || !connection.queue) burst.result.sent = spec.count;
+  // One that hangs beyond the deadline takes the turns behind it with it: they are lost, not fewer. Without a gap they
+  // had no turn.
+  if (gap != 0 && (connection.pending || !connection.queue)) burst.result.sent = spec.count;
   burst.done = true;
   settled_.notify_all();
   return kNever;
@@ -480,13 +495,14 @@ Result<BurstResult> ReadProber::burst(const BurstSpec& spec) {
   found->second.burst = &job;
   if (!found->second.queue) found->second.connect_after = 0;
   wake(wake_connector_);
-  settled_.wait_for(lock, kConnectTime, [&] { return find() == nullptr || find()->queue != nullptr; });
-  if (const Connection* connection = find(); connection != nullptr && connection->queue) {
+  settled_.wait_for(lock, kConnectTime,
+                    [&] { return find() == nullptr || find()->queue != nullptr || job.done || stopping_.load(); });
+  if (const Connection* connection = find(); connection != nullptr && connection->queue && !job.done) {
     job.begin = clocks_.now();
     wake(wake_reader_);
     while (find() != nullptr && !job.done && !stopping_.load()) settled_.wait_for(lock, std::chrono::milliseconds(100));
     if (!job.done) job.result.sent = spec.count;
-  } else {
+  } else if (!job.done) {
     job.result.failure = spec.peer + ": no RC connection";
   }
   if (Connection* connection = find()) {

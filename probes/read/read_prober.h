@@ -48,7 +48,7 @@ class ReadProber {
 
   // The other end of somebody's connection.
   Result<ReadGrant> accept(const ReadRequest& request);
-  // Any thread; blocks for count x gap + deadline, and 3 s at most for a connection.
+  // Any thread; blocks for count x gap + deadline (without a gap: count x deadline), and 3 s at most for a connection.
   Result<BurstResult> burst(const BurstSpec& spec);
 
   // One turn of each thread; the time to come again.
@@ -88,6 +88,7 @@ class ReadProber {
   void connect_loop();
   void complete(Connection& connection);
   void close(Connection& connection);
+  void close_for_now(Connection& connection, std::uint64_t now);  // for the connector to make anew
   bool post(Connection& connection, std::uint32_t bytes);
   std::uint64_t advance(Connection& connection, std::uint64_t now);  // its burst; the time to come again
   void watch(int fd, bool add) const;

@@ -2,6 +2,7 @@
 """The commands of the lab."""
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -130,9 +131,20 @@ def _await_node(lab, node, timeout=420):
     time.sleep(0.5)
     if not machine.alive(node):
         raise LabError(f"node{node} did not start: {_tail(folder / 'qemu.log')}")
-    _await_boot(node, deadline)
-    _, state, _ = guest("until [ -e /run/lab/state ]; do sleep 0.3; done; cat /run/lab/state",
-                        timeout)
+    booted, resets = threading.Event(), []
+    threading.Thread(target=_restart_dead, args=(node, booted, resets), daemon=True).start()
+    try:
+        while True:
+            before = len(resets)
+            try:
+                _, state, _ = guest("until [ -e /run/lab/state ]; do sleep 0.3; done; cat /run/lab/state",
+                                    max(deadline - time.monotonic(), 1))
+                break
+            except LabError:
+                if len(resets) == before:  # else what was asked went down with the machine
+                    raise
+    finally:
+        booted.set()
     if state.strip() != "ready":
         _, log, _ = guest("journalctl -o cat -u lab-node -t lab-node | head -8", 30)
         raise LabError(f"node{node} could not be set up: {log.strip()}")
@@ -155,25 +167,19 @@ def _await_node(lab, node, timeout=420):
         say(f"node{node}: the {name} answers")
 
 
-def _await_boot(node, deadline):
-    """Until the agent answers. An emulated machine with several processors sometimes dies early on an instruction that the
-    kernel was patching at that moment; it starts again then, twice at most."""
-    folder = machine.node_dir(node)
+def _restart_dead(node, booted, resets):
+    """An emulated machine with several processors sometimes dies early on an instruction that the kernel was patching at
+    that moment; it starts again then, twice at most."""
+    console = machine.node_dir(node) / "console.log"
     looked_at = 0
-    for resets_left in (2, 1, 0):
-        while time.monotonic() < deadline and machine.alive(node):
-            try:
-                agent.capture(folder, ["true"], timeout=5, answer_limit=5)
-                return
-            except (TimeoutError, ConnectionError):
-                console = (folder / "console.log").read_bytes()
-            if resets_left and b"Kernel panic" in console[looked_at:]:
-                looked_at = len(console)
-                say(f"node{node}: the kernel died while it booted, the machine starts again")
+    while not booted.wait(1) and len(resets) < 2:
+        text = console.read_bytes() if console.exists() else b""
+        if b"Kernel panic" in text[looked_at:]:
+            resets.append(node)
+            say(f"node{node}: the kernel died while it booted, the machine starts again")
+            with contextlib.suppress(LabError):  # gone meanwhile: whoever waits for it says so
                 machine.qmp(node, "system_reset")
-                break
-        else:
-            return  # whoever waits next says what is wrong
+            looked_at = console.stat().st_size  # it may have gone on writing until then
 
 
 def _tail(path, lines=3):

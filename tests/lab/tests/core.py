@@ -166,7 +166,7 @@ def anew():
 
 def down():
     """Before the machines end: the program ran through since they booted, nothing was reported, and it ends when asked."""
-    for node in (1, 2):
+    for node in range(1, _machines[2] + 1):
         restarts = int(inside(node, "systemctl show -p NRestarts --value roce-exporter"))
         inside(node, "systemctl stop roce-exporter")
         ended = inside(node, "systemctl show -p Result,ExecMainStatus roce-exporter").split()

@@ -40,6 +40,7 @@ def probe_rows():
     out = []
     for tag, kernel in (("probes61", "6.1"), ("probes612", "6.12")):
         out += boot(tag, f"kernel {kernel}", lambda k=kernel: core.up(k), probes.rows(tag, full_only=True), full_only=True)
+    out += boot("mesh612", "kernel 6.12", lambda: core.up("6.12", nodes=len(probes.MESH)), probes.mesh_rows("mesh612"), full_only=True, nodes=len(probes.MESH))
     return out
 
 

@@ -253,7 +253,7 @@ def awake():
 def like_perftest(runs=10):
     """The same round trips measured by perftest, in turns: same size, count and pace (each goes when the one before is
     answered), sleeping for the completion."""
-    count, size = 100, 128
+    count, size = 40, 128  # what a responder takes at once
     with alone(), awake():
         index = inside(1, ". /usr/local/sbin/lab-common; gid_index rxe0").strip()
         words = f"-e -F -d rxe0 -x {index} -s {size} -n {count}"
@@ -261,6 +261,7 @@ def like_perftest(runs=10):
         for _ in range(runs):
             for kind, tool, trips in (("read", "ib_read_lat", 1), ("echo", "ib_send_lat -c UD", 2)):
                 got = pinged(1, f"--kind={kind} --size={size} --count={count} --gap=0 --deadline=1s --max-loss=1")
+                expect(got["received"] >= count - 2, f"{got}")
                 ours[kind].append(1e6 * got["rtt_seconds"]["median"])
                 theirs[kind].append(trips * perftest(tool, words))
         ratio = {k: statistics.median(ours[k]) / statistics.median(theirs[k]) for k in ours}
@@ -270,6 +271,48 @@ def like_perftest(runs=10):
     expect(all(0.9 <= r <= 1.2 for r in ratio.values()), f"{told('read')}; {told('echo')}")
     return (f"READ {ratio['read']:.2f} of ib_read_lat ({statistics.median(ours['read']):.0f} us), "
             f"echo {ratio['echo']:.2f} of twice ib_send_lat ({statistics.median(ours['echo']):.0f} us)")
+
+
+def cost():
+    """Processor time at 16 and at 200 probes a second, and for a probe beside a round trip of perftest. What an emulated
+    processor is worth nobody knows: the ratio is what counts."""
+    index = inside(1, ". /usr/local/sbin/lab-common; gid_index rxe0").strip()
+
+    def spent(node):
+        return int(inside(node, "systemctl show -p CPUUsageNSec --value roce-prober")) / 1e9
+
+    def perftests(count):
+        """Seconds of processor time of one run."""
+        words = f"-c UD -e -F -d rxe0 -x {index} -s 128 -n {count}"
+        inside(2, f"systemctl stop perftest 2>&-; systemctl reset-failed perftest 2>&-; systemd-run -q --collect --unit perftest ib_send_lat {words}; "
+                  "for i in $(seq 100); do [ -z \"$(ss -Htln sport = :18515)\" ] || exit 0; sleep 0.1; done; exit 1", timeout=60)
+        out = inside(1, f"TIMEFORMAT='cpu %U %S'; time timeout 60 ib_send_lat {words} node2 2>&1", timeout=90)
+        return sum(float(s) for s in re.search(r"cpu ([\d.]+) ([\d.]+)", out).groups())
+
+    peers = "\n".join(f"    - {{node: again{i}, target: node2, address: 10.77.0.2}}" for i in range(9))
+    told, lines = {}, []
+    try:
+        configured(2, "responder: {source_rate: 500}")
+        for rate, more in ((16, ""), (200, ", interval: 100ms, budget: 200")):
+            inside(1, f"echo '{more}' > /etc/roce-prober.probes")
+            configured(1, peers)
+            core.until("ten peers are well", lambda: [s for s in peer_state(1) if s == "ok"] == ["ok"] * 10, 120)
+            moved, before, start = Moved(1), spent(1), time.monotonic()
+            time.sleep(60)
+            used, took = spent(1) - before, time.monotonic() - start
+            probes = moved.look().by("roce_probe_sent_total")
+            expect(0.6 * rate <= probes / took <= 1.1 * rate, f"{probes / took:.0f} probes a second")
+            told[rate] = (used, probes)
+            resident = number(moved.last, "process_resident_memory_bytes") / 2**20
+            lines.append(f"{probes / took:.0f} probes/s: {100 * used / took:.1f} % of a processor, {resident:.0f} MiB")
+    finally:
+        inside(1, "rm -f /etc/roce-prober.probes")
+        for node in (2, 1):
+            as_before(node)
+    probe = (told[200][0] - told[16][0]) / (told[200][1] - told[16][1])
+    with alone():
+        few, many = (statistics.median(perftests(n) for _ in range(3)) for n in (100, 1100))
+    return f"{'; '.join(lines)}; a probe {1e6 * probe:.0f} us of processor time, a round trip of ib_send_lat {1e3 * (many - few):.0f} us"
 
 
 def marked():
@@ -657,6 +700,91 @@ def storage_probe():
     return f"{trace[0]} reads, stopped in {took / 1000:.1f} s while one hung"
 
 
+# ---- four nodes ----
+
+MESH = (1, 2, 3, 4)
+
+
+def states(node):
+    """{peer: state} as a node sees it."""
+    return {s.labels["peer"]: s.labels["state"] for s in page(node).find(Pattern("roce_probe_peer_state{}")) if s.value == "1"}
+
+
+def others(*nodes):
+    return [n for n in MESH if n not in nodes]
+
+
+def all_well():
+    core.until("each node calls the three others well", lambda: all(list(states(n).values()) == ["ok"] * 3 for n in MESH), 400)
+
+
+def said(node):
+    """What the start page says, to somebody who sees names."""
+    return inside(node, "curl -sf --max-time 10 http://localhost:14792/")
+
+
+def mesh_baseline():
+    all_well()
+    moved = [Moved(n) for n in MESH]
+    core.until("probes of all pairs", lambda: all(m.look().by("roce_probe_rtt_seconds_count", peer=f"node{o}", qos="storage") >= 10
+                                                  for m in moved for o in others(m.node)), 150)
+    for m in moved:
+        only(m)
+        expect("All peers answer as they should." in said(m.node), f"node{m.node} blames somebody")
+    return f"{sum(m.by('roce_probe_rtt_seconds_count') for m in moved):.0f} probes of 12 pairs"
+
+
+def mesh_my_side():
+    """What node 1 sends is lost: to itself everybody is bad, so it is its own side; to the others it alone is."""
+    netem(1, "loss", "50%")
+    try:
+        bad = ("lossy", "down")
+        core.until("node 1 finds nobody well", lambda: all(s in bad for s in states(1).values()), 150)
+        core.until("the others find node 1 bad", lambda: all(states(n)["node1"] in bad for n in others(1)), 150)
+        for n in others(1):
+            well = {p: s for p, s in states(n).items() if p != "node1"}
+            expect(list(well.values()) == ["ok"] * 2, f"node{n} on those that are well: {well}")
+            expect("Most peers are fine" in said(n), f"node{n} does not say that it is peers")
+        expect("look at this host&#39;s port" in said(1) or "look at this host's port" in said(1), "node 1 does not say that it is its own side")
+    finally:
+        calm(1)
+    all_well()
+
+
+def mesh_dead():
+    """A machine is gone from the fabric: three find it down, go on with one another as before, and find it again."""
+    moved = [Moved(n) for n in others(4)]
+    time.sleep(15)
+    before = max(m.look().median("roce_prober_scheduler_lag_seconds") for m in moved)
+    core.lab("link", 4, "down")
+    try:
+        core.until("three find node 4 down", lambda: all(states(n)["node4"] == "down" for n in others(4)), 120)
+        moved = [Moved(n) for n in others(4)]
+        time.sleep(25)
+        for m in moved:
+            m.look()
+            for o in others(4, m.node):
+                answered, lost = m.by("roce_probe_rtt_seconds_count", peer=f"node{o}"), m.by("roce_probe_failures_total", peer=f"node{o}")
+                expect(answered >= 20 and lost <= 2, f"node{m.node} to node{o}: {answered} answered, {lost} failed")
+                expect(states(m.node)[f"node{o}"] == "ok", f"node{m.node} on node{o}: {states(m.node)}")
+        after = max(m.median("roce_prober_scheduler_lag_seconds") for m in moved)
+        expect(after <= max(2 * before, 0.005), f"lag: median {before * 1000:.1f} ms, with a dead peer {after * 1000:.1f} ms")
+    finally:
+        core.lab("link", 4, "up")
+    all_well()
+    return f"lag {before * 1000:.1f} ms, beside the dead one {after * 1000:.1f} ms"
+
+
+def mesh_rows(tag):
+    def row(name, what, run):
+        return Row(f"{tag}-{name}", what, run, full_only=True, alone=True)
+    return [
+        row("baseline", "all pairs answer, nobody is blamed", mesh_baseline),
+        row("my-side", "what one node sends is lost: it blames itself, the others it alone", mesh_my_side),
+        row("dead", "one machine is gone: the others go on", mesh_dead),
+    ]
+
+
 def rows(tag, full_only=False):
     def row(name, what, run, only_full=False):
         return Row(f"{tag}-{name}", what, run, full_only=full_only or only_full, alone=True)
@@ -675,6 +803,7 @@ def rows(tag, full_only=False):
         row("dead-peers", "dead peers hold nobody up", dead_peers, True),
         row("ping", "ping, its limits, /probe", ping_measures),
         row("perftest", "ping beside perftest", like_perftest, True),
+        row("cost", "processor time of probes", cost, True),
         row("wrong-key", "a wrong key is refused", wrong_key, True),
         row("flood", "a flood is answered at its rate", flood, True),
         row("hostile", "replayed, forged, truncated and other datagrams", hostile, True),
