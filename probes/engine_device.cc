@@ -266,15 +266,18 @@ void DeviceUnit::probe_loop() {
   const int queue_fd = probe_queue_->event_fd(), event_fd = context_->event_fd();
   for (const int fd : {queue_fd, event_fd, probe_wake_, timer_}) epoll.add(fd);
   std::array<epoll_event, 8> events;
+  std::uint64_t timed = 0;  // what timer_ waits for, 0 for nothing
   while (!stopping_.load(std::memory_order_acquire)) {
-    const std::uint64_t next = prober_.step();
+    const std::uint64_t next = std::max<std::uint64_t>(prober_.step(), 1);
     while (prober_.spinning(verbs_.now()))
       if (prober_.poll()) break;
-    itimerspec when{};
-    when.it_value.tv_sec = static_cast<time_t>(std::min<std::uint64_t>(next, verbs_.now() + kSecond) / kSecond);
-    when.it_value.tv_nsec = static_cast<long>(std::min<std::uint64_t>(next, verbs_.now() + kSecond) % kSecond);
-    if (when.it_value.tv_sec == 0 && when.it_value.tv_nsec == 0) when.it_value.tv_nsec = 1;
-    (void)timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
+    if (timed != next) {
+      timed = next;
+      itimerspec when{};
+      when.it_value.tv_sec = static_cast<time_t>(next / kSecond);
+      when.it_value.tv_nsec = static_cast<long>(next % kSecond);
+      (void)timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
+    }
     const int n = epoll_wait(epoll.fd, events.data(), static_cast<int>(events.size()), 1000);
     for (int i = 0; i < n; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
@@ -295,6 +298,7 @@ void DeviceUnit::probe_loop() {
         }
       } else {
         drain(fd);
+        if (fd == timer_) timed = 0;
       }
     }
   }

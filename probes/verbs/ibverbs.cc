@@ -169,12 +169,11 @@ class CompletionQueue {
   DeviceClock clock() const { return clock_; }
   int arm(bool solicited) { return ibv_req_notify_cq(cq_.get(), solicited ? 1 : 0); }
 
-  void take_events(ibv_comp_channel* channel) {
-    unsigned events = 0;
+  // One: an arming gives no more, and what is left keeps the channel readable.
+  void take_event(ibv_comp_channel* channel) {
     ibv_cq* cq = nullptr;
     void* user = nullptr;
-    while (ibv_get_cq_event(channel, &cq, &user) == 0) ++events;
-    if (events != 0) ibv_ack_cq_events(cq_.get(), events);
+    if (ibv_get_cq_event(channel, &cq, &user) == 0) ibv_ack_cq_events(cq_.get(), 1);
   }
   void destroy() {
     extended_ = nullptr;
@@ -339,7 +338,7 @@ class IbDatagramQueue final : public DatagramQueue {
   }
 
   int arm(bool solicited) override { return cq_.arm(solicited); }
-  void take_events() override { cq_.take_events(channel_.get()); }
+  void take_events() override { cq_.take_event(channel_.get()); }
 
   Result<void> repair() override {
     ibv_qp_attr attributes{};
@@ -490,7 +489,7 @@ class IbReadQueue final : public ReadQueue {
   }
   int poll(Completion& out) override { return cq_.poll({&out, 1}); }
   int arm() override { return cq_.arm(false); }
-  void take_events() override { cq_.take_events(channel_.get()); }
+  void take_events() override { cq_.take_event(channel_.get()); }
 
  private:
   ReadQueueSpec spec_;

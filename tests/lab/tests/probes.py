@@ -250,11 +250,26 @@ def awake():
             process.wait()
 
 
+@contextlib.contextmanager
+def one_processor():
+    """Each machine with one processor: which of two a program wakes up on is worth more than what is compared."""
+    def turn(on):
+        for node in (1, 2):
+            inside(node, f"for f in /sys/devices/system/cpu/cpu[1-9]/online; do echo {on} > $f; done")
+    turn(0)
+    try:
+        yield
+    finally:
+        turn(1)
+
+
 def like_perftest(runs=10):
     """The same round trips measured by perftest, in turns: same size, count and pace (each goes when the one before is
-    answered), sleeping for the completion."""
+    answered), sleeping for the completion. An echo carries what perftest has not: four times a MAC is computed, of about
+    25 us each on an emulated processor."""
     count, size = 40, 128  # what a responder takes at once
-    with alone(), awake():
+    most = {"read": 1.2, "echo": 1.6}
+    with alone(), awake(), one_processor():
         index = inside(1, ". /usr/local/sbin/lab-common; gid_index rxe0").strip()
         words = f"-e -F -d rxe0 -x {index} -s {size} -n {count}"
         ours, theirs = {"read": [], "echo": []}, {"read": [], "echo": []}
@@ -268,7 +283,7 @@ def like_perftest(runs=10):
 
     def told(k):
         return f"{k}: ratio {ratio[k]:.2f}, ours {[round(t) for t in ours[k]]}, perftest's {[round(t) for t in theirs[k]]} us"
-    expect(all(0.9 <= r <= 1.2 for r in ratio.values()), f"{told('read')}; {told('echo')}")
+    expect(all(0.9 <= r <= most[k] for k, r in ratio.items()), f"{told('read')}; {told('echo')}")
     return (f"READ {ratio['read']:.2f} of ib_read_lat ({statistics.median(ours['read']):.0f} us), "
             f"echo {ratio['echo']:.2f} of twice ib_send_lat ({statistics.median(ours['echo']):.0f} us)")
 
@@ -286,17 +301,17 @@ def cost():
         words = f"-c UD -e -F -d rxe0 -x {index} -s 128 -n {count}"
         inside(2, f"systemctl stop perftest 2>&-; systemctl reset-failed perftest 2>&-; systemd-run -q --collect --unit perftest ib_send_lat {words}; "
                   "for i in $(seq 100); do [ -z \"$(ss -Htln sport = :18515)\" ] || exit 0; sleep 0.1; done; exit 1", timeout=60)
-        out = inside(1, f"TIMEFORMAT='cpu %U %S'; time timeout 60 ib_send_lat {words} node2 2>&1", timeout=90)
+        out = inside(1, f"bash -c \"TIMEFORMAT='cpu %U %S'; time timeout 60 ib_send_lat {words} node2\" 2>&1", timeout=90)
         return sum(float(s) for s in re.search(r"cpu ([\d.]+) ([\d.]+)", out).groups())
 
-    peers = "\n".join(f"    - {{node: again{i}, target: node2, address: 10.77.0.2}}" for i in range(9))
+    peers = "\n".join(f"    - {{node: again{i}, target: node2, address: 10.77.0.2}}" for i in range(24)) + "\ngraph: {full_mesh: 32}"
     told, lines = {}, []
     try:
         configured(2, "responder: {source_rate: 500}")
-        for rate, more in ((16, ""), (200, ", interval: 100ms, budget: 200")):
+        for rate, more in ((16, ""), (200, ", interval: 250ms, budget: 200")):
             inside(1, f"echo '{more}' > /etc/roce-prober.probes")
             configured(1, peers)
-            core.until("ten peers are well", lambda: [s for s in peer_state(1) if s == "ok"] == ["ok"] * 10, 120)
+            core.until("all peers are well", lambda: peer_state(1) == ["ok"] * 25, 120)
             moved, before, start = Moved(1), spent(1), time.monotonic()
             time.sleep(60)
             used, took = spent(1) - before, time.monotonic() - start
@@ -347,6 +362,24 @@ def duplicated():
     finally:
         calm(2)
     return f"{twice:.0f} duplicates"
+
+
+def reordered():
+    """Half of what node 1 sends waits 80 ms and the rest overtakes it: each reply finds its own probe, and nothing else is
+    told."""
+    for node in (1, 2):
+        healthy(node)
+    netem(1, "delay", "80ms", "reorder", "50%")
+    try:
+        moved = Moved(1)
+        got = pinged(1, "--count=40 --gap=20ms --deadline=2s --max-loss=1")
+        expect(got["received"] + got["late"] >= 39 and got["duplicates"] == 0 and got["corrupt"] == 0, f"{got}")
+        expect(got["rtt_seconds"]["min"] < 0.06 and got["rtt_seconds"]["max"] >= 0.08, f"nothing was overtaken: {got}")
+        sent(1, 15)
+        only(moved.look())
+    finally:
+        calm(1)
+    return f"{1000 * got['rtt_seconds']['min']:.0f} to {1000 * got['rtt_seconds']['max']:.0f} ms"
 
 
 def peer_restarts():
@@ -715,7 +748,11 @@ def others(*nodes):
 
 
 def all_well():
-    core.until("each node calls the three others well", lambda: all(list(states(n).values()) == ["ok"] * 3 for n in MESH), 400)
+    def well():
+        told = {n: states(n) for n in MESH}
+        expect(all(list(t.values()) == ["ok"] * 3 for t in told.values()), f"{told}")
+        return True
+    core.until("each node calls the three others well", well, 400)
 
 
 def said(node):
@@ -796,6 +833,7 @@ def rows(tag, full_only=False):
         row("marks", "marks, by direction", marked),
         row("marks-counted", "a fifth is marked", marks_counted, True),
         row("duplicates", "replies come twice", duplicated, True),
+        row("reordered", "probes overtake others", reordered, True),
         row("restart", "the peer restarts", peer_restarts, True),
         row("stopped", "the peer's process stands still: READ answers", peer_stopped, True),
         row("flap", "the own cable is pulled", flap, True),
